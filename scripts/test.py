@@ -24,6 +24,8 @@ OWN_LINE = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$")
 # What a failed test says for itself: cargo's in some lines, our runners' in one.
 CARGO_FAILURE = re.compile(r"^---- (.*) stdout ----$")
 OWN_FAILURE = re.compile(r"^FAIL (.*)$")
+# What cargo says of a program of tests that was ended by a signal: it has counted nothing.
+CARGO_SIGNAL = re.compile(r"^process didn't exit successfully: (.* \(signal: .*\))$")
 # How much of it is told again at the end, where people look first.
 FAILURE_LINES_MAX = 8
 FAILURES_MAX = 10
@@ -74,6 +76,9 @@ class Outcome:
             self.passed += passed
             self.failed += failed
             self.skipped += skipped
+        if ended := CARGO_SIGNAL.match(line):
+            self.failed += 1
+            self.failures.append([ended[1]])
         if headed := CARGO_FAILURE.match(line) or OWN_FAILURE.match(line):
             self.failures.append([headed[1]])
             self.is_telling = line.startswith("----")

@@ -55,6 +55,12 @@ class Stages(unittest.TestCase):
         self.assertEqual(outcome(CARGO.format(4, 0, 0), code=101).fault, "exit status 101")
         self.assertEqual(outcome("", code=1, has_tests=False).fault, "exit status 1")
 
+    def test_a_program_of_tests_that_a_signal_has_ended_is_a_failure_beside_others(self):
+        ended = "`target/debug/deps/inverse-1` (signal: 6, SIGABRT: process abort signal)"
+        said = ["Caused by:", f"  process didn't exit successfully: {ended}", CARGO.format(4, 0, 0)]
+        found = outcome("\n".join([*said, CARGO.format(3, 1, 0)]), code=101)
+        self.assertEqual((found.passed, found.failed, found.failures), (7, 2, [[ended]]))
+
     def test_a_check_counts_no_tests(self):
         self.assertEqual(outcome("fine", has_tests=False).fault, "")
 

@@ -5,7 +5,7 @@ use crate::Input;
 use crate::net::{Mode, dynamic_layout};
 use crate::world::{World, pattern};
 use sluice_link::{Grant, Layout};
-use sluice_proto::{Config, Probe, ProbeAction, Recv, Send, Space};
+use sluice_proto::{Config, Delivery, Probe, ProbeAction, Recv, Send, Space};
 use sluice_wire::{Credits, Nanos, Packet, PeerId, Region};
 
 const PROCESSES: usize = 3;
@@ -108,7 +108,12 @@ impl Run {
                     context,
                     report: input.flag(),
                     inject: input.one_in(4),
-                    delivery: input.one_in(4),
+                    delivery: input.pick(&[
+                        None,
+                        None,
+                        Some(Delivery::Arrived),
+                        Some(Delivery::Matched),
+                    ]),
                 };
                 let _ = world.send(who, &send);
             }

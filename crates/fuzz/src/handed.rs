@@ -127,7 +127,7 @@ impl Message {
             context: SENT,
             report: true,
             inject: false,
-            delivery: false,
+            delivery: None,
         };
         let (now, endpoint, port) = process.context.parts();
         if endpoint.send(now, port, &send).is_err() {

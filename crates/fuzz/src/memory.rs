@@ -9,7 +9,7 @@ use crate::mailbox::{
     word_at,
 };
 use crate::{Input, handed};
-use sluice_proto::{Recv, Send, Space};
+use sluice_proto::{Delivery, Recv, Send, Space};
 use sluice_rail::shm::{BulkKind, CreditKind};
 use sluice_wire::{Addr, Region};
 use std::fs::File;
@@ -75,7 +75,7 @@ impl Side {
             context: self.contexts,
             report: true,
             inject: input.one_in(4),
-            delivery: input.one_in(4),
+            delivery: input.pick(&[None, None, Some(Delivery::Arrived), Some(Delivery::Matched)]),
         };
         let (now, endpoint, port) = self.process.context.parts();
         let _ = endpoint.send(now, port, &send);

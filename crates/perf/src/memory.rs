@@ -257,7 +257,7 @@ impl End {
             context: 0,
             report: false,
             inject: false,
-            delivery: false,
+            delivery: None,
         };
         let until_ns = now_ns() + PATIENCE_NS;
         loop {

@@ -116,8 +116,18 @@ pub struct Send {
     /// wait for credits waits as a copy in memory that the port lends, if
     /// [`Config::inject_bytes_max`] allows.
     pub inject: bool,
-    /// Complete only when the receiver has the message in its buffer.
-    pub delivery: bool,
+    /// What it waits for besides, if for anything.
+    pub delivery: Option<Delivery>,
+}
+
+/// How far a message has to come before its send is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// The receiver has it: in its buffer if one was ready, else kept until one is. One that is
+    /// only announced is not there before it is fetched.
+    Arrived,
+    /// It has met a receive.
+    Matched,
 }
 
 /// What has become of a send that was cancelled.

@@ -45,8 +45,8 @@ mod start;
 mod wanted;
 
 pub use api::{
-    Cancelled, Completion, Config, Failure, Kind, Pending, Probe, ProbeAction, Recv, Refused, Send,
-    Space, Stats,
+    Cancelled, Completion, Config, Delivery, Failure, Kind, Pending, Probe, ProbeAction, Recv,
+    Refused, Send, Space, Stats,
 };
 pub use endpoint::Endpoint;
 pub use endpoint::footprint::Footprint;

@@ -1,7 +1,7 @@
 //! How messages use the Portals interface: its portal table entries, the match
 //! bits of announced messages, and the entries and puts that requests make.
 
-use crate::api::{Recv, Send, Space};
+use crate::api::{Delivery, Recv, Send, Space};
 use crate::request::SendOp;
 use sluice_portals::{Event, Handle, MeOptions, MeSpec, PutExtras, Target};
 use sluice_wire::{AckKind, MatchBits, PeerId, Plain, PtIndex, Region};
@@ -75,11 +75,20 @@ impl Send {
     pub(crate) fn extras(&self) -> PutExtras {
         PutExtras {
             by_control: false,
-            ack: self.delivery.then_some(AckKind::Full),
+            ack: self.ack(),
             hdr_data: self.data.unwrap_or(0),
             user: self.user(),
             rts: None,
         }
+    }
+
+    /// The acknowledgement of its put, if it is sent eagerly.
+    #[inline(always)]
+    pub(crate) fn ack(&self) -> Option<AckKind> {
+        self.delivery.map(|delivery| match delivery {
+            Delivery::Arrived => AckKind::Full,
+            Delivery::Matched => AckKind::Matched,
+        })
     }
 
     /// Its put, if it is sent eagerly and nobody waits for its delivery.
@@ -96,7 +105,7 @@ impl Send {
     /// The user byte of its put.
     #[inline(always)]
     pub(crate) fn user(&self) -> u8 {
-        let delivery = if self.delivery { USER_WANTS_DELIVERY } else { 0 };
+        let delivery = if self.delivery.is_some() { USER_WANTS_DELIVERY } else { 0 };
         self.data.map_or(0, |_| USER_HAS_DATA) | delivery
     }
 }

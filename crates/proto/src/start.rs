@@ -8,7 +8,7 @@ use crate::rendezvous::speculative::{note_sent, use_rtr};
 use crate::request::{SendOp, SendState, SenderCopy, Started};
 use sluice_link::{Port, Transmitted};
 use sluice_portals::{Handle, PtlError};
-use sluice_wire::{AckKind, MatchBits, PUT_INLINE_BYTES_MAX, Packet, Put, Region, slots_for};
+use sluice_wire::{MatchBits, PUT_INLINE_BYTES_MAX, Packet, Put, Region, slots_for};
 
 /// Quotas smaller than this are not divided: half of them would hardly hold one
 /// eager message.
@@ -130,7 +130,7 @@ fn start_eagerly<P: Port>(
     };
     // The user pointer zero says that nobody waits for the send event.
     let user_ptr = handle.to_u64();
-    let transmitted = if send.delivery {
+    let transmitted = if send.delivery.is_some() {
         core.ni.put(port, core.md, from, len, &send.target(), &send.extras(), user_ptr)
     } else {
         let payload = Region::new(send.buf.addr, len).ok_or(PtlError::ArgInvalid("memory"))?;
@@ -142,7 +142,7 @@ fn start_eagerly<P: Port>(
         note_slots(core, send);
     }
     core.stats.eager_sent += 1;
-    Ok(match (transmitted, send.delivery) {
+    Ok(match (transmitted, send.delivery.is_some()) {
         (Transmitted::Done, false) => Started::Done,
         (Transmitted::Pending, false) => Started::Waits(SendState::Transmitting, SenderCopy::None),
         (Transmitted::Done, true) => {
@@ -174,7 +174,7 @@ pub(crate) fn eager_slots(send: &Send) -> u32 {
         hdr_data: 0,
         user: 0,
         remote_offset: 0,
-        ack: send.delivery.then_some((AckKind::Full, 0)),
+        ack: send.ack().map(|kind| (kind, 0)),
         rts: None,
         bulk: None,
         by_control: false,

@@ -7,13 +7,8 @@ use crate::errno::Errno;
 use crate::ffi::{self, fi_addr_t};
 use crate::info;
 use libc::{c_void, iovec};
-use sluice_proto::{Probe, ProbeAction, Recv, Send, Space};
+use sluice_proto::{Delivery, Probe, ProbeAction, Recv, Send, Space};
 use sluice_wire::{Addr, PeerId, Region};
-
-/// Completion levels at which the message must be in the receiver's buffer. A
-/// message that was matched is there, or is on its way there with nothing left
-/// for the sender to do, which comes to the same at this end.
-const DELIVERED: u64 = ffi::FI_DELIVERY_COMPLETE | ffi::FI_MATCH_COMPLETE;
 
 /// Flags that a send may carry. FI_MORE and FI_PRIORITY are hints, and every
 /// send is complete no earlier than FI_TRANSMIT_COMPLETE asks.
@@ -148,7 +143,7 @@ fn send_bytes(
         };
         let report = state.tx.reports(flags);
         let inject = flags & ffi::FI_INJECT != 0;
-        let delivery = flags & DELIVERED != 0;
+        let delivery = delivery(flags);
         let context = context as u64;
         let (buf, pieces) = match bytes {
             Bytes::Whole(buf) => (buf, None),
@@ -168,6 +163,17 @@ fn send_bytes(
     })
 }
 
+/// How far a message has to come for the completion level that is asked for.
+fn delivery(flags: u64) -> Option<Delivery> {
+    if flags & ffi::FI_MATCH_COMPLETE != 0 {
+        Some(Delivery::Matched)
+    } else if flags & ffi::FI_DELIVERY_COMPLETE != 0 {
+        Some(Delivery::Arrived)
+    } else {
+        None
+    }
+}
+
 /// Sends a message whose bytes are free again when this returns, and which
 /// reports only failure.
 #[inline]
@@ -182,7 +188,7 @@ pub fn inject(ep: &EpCore, to: Match, buf: Region, data: Option<u64>) -> Result<
             context: 0,
             report: false,
             inject: true,
-            delivery: false,
+            delivery: None,
         })
     })
 }

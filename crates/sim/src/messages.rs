@@ -103,7 +103,7 @@ impl Messages {
             context,
             report: true,
             inject: false,
-            delivery: false,
+            delivery: None,
         };
         self.messages += 1;
         let waited = self.endpoint.stats().stalled_now;

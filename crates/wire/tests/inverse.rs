@@ -45,17 +45,21 @@ fn ack_kind() -> impl Strategy<Value = AckKind> {
     prop_oneof![Just(AckKind::Full), Just(AckKind::Count), Just(AckKind::OperationCompleted)]
 }
 
+/// Those of a put that has come with its data.
+fn plain_ack() -> impl Strategy<Value = AckKind> {
+    prop_oneof![ack_kind(), Just(AckKind::Matched)]
+}
+
 /// What a put may have besides its match bits: an announcement; or data to be
 /// fetched with a name and perhaps an offset; or any of an offset, an
 /// acknowledgement and a payload.
 fn put_options() -> impl Strategy<Value = (Put, u32)> {
     prop_oneof![
-        (word(), proptest::option::of((ack_kind(), word())), any::<u32>(), any::<bool>()).prop_map(
-            |(remote_offset, ack, len, by_control)| {
+        (word(), proptest::option::of((plain_ack(), word())), any::<u32>(), any::<bool>())
+            .prop_map(|(remote_offset, ack, len, by_control)| {
                 let by_control = by_control && ack.is_some();
                 (Put { remote_offset, ack, by_control, ..PLAIN }, len)
-            }
-        ),
+            }),
         (word(), remote_key(), word(), any::<u32>()).prop_map(|(total_len, from, key, claims)| {
             let claims = NonZeroU32::new(claims);
             let rts = Rts { total_len, from, key: MatchBits(key), claims };
@@ -267,6 +271,7 @@ fn allowed(bytes: &[u8]) -> bool {
     if bytes.len() < 24 || bytes[6] != 4 {
         return false;
     }
+    let is_ack = |detail| detail <= 3 || detail == 5;
     let (kind, flags, detail) = (bytes[7], bytes[15], bytes[22]);
     let payload = bytes[16..20] != [0; 4];
     let (pt_index, user, datatype) = (bytes[20], bytes[21], bytes[23]);
@@ -281,9 +286,9 @@ fn allowed(bytes: &[u8]) -> bool {
         _ => flags,
     };
     match (kind, flags) {
-        (1, 0) => long(40 + if detail == 0 { 0 } else { 8 }) && detail <= 3,
+        (1, 0) => long(40 + if detail == 0 { 0 } else { 8 }) && is_ack(detail),
         (1, 1) => {
-            long(48 + if detail == 0 { 0 } else { 8 }) && detail <= 3 && bytes[40..48] != [0; 8]
+            long(48 + if detail == 0 { 0 } else { 8 }) && is_ack(detail) && bytes[40..48] != [0; 8]
         }
         (1, 2) => long(64) && detail == 0,
         (1, 4) => long(56) && (1..=4).contains(&detail),

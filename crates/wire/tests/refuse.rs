@@ -279,11 +279,13 @@ fn fields_that_must_be_zero() {
 
 #[test]
 fn acknowledgement_kinds_and_states() {
-    for code in 5..=u8::MAX {
+    for code in 6..=u8::MAX {
         for name in ["put, plain, no payload", "put to be fetched, silent"] {
             assert_eq!(with(name, DETAIL_AT, code), Err(WireError::AckKind(code)), "{name}");
         }
     }
+    // What is fetched has met an entry.
+    assert_eq!(with("put to be fetched, silent", DETAIL_AT, 5), Err(WireError::AckKind(5)));
     for code in 6..=u8::MAX {
         assert_eq!(with("atomic", DETAIL_AT, code), Err(WireError::AckKind(code)));
     }

@@ -189,7 +189,7 @@ impl Rank {
             context: 0,
             report: true,
             inject: false,
-            delivery: false,
+            delivery: None,
         };
         self.ask(size, |context| {
             let (now, Reader { endpoint, .. }, port) = context.parts();

@@ -48,7 +48,7 @@ impl<A: Access> Node<A> {
             context: channel as u64,
             report,
             inject: false,
-            delivery: false,
+            delivery: None,
         }
     }
 

@@ -144,7 +144,7 @@ impl End {
             context: flow as u64,
             report: true,
             inject: false,
-            delivery: false,
+            delivery: None,
         };
         loop {
             let (now, endpoint, port) = self.context.parts();

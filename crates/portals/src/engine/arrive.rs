@@ -88,7 +88,7 @@ impl Ni {
             self.links.answer(port, from);
         }
         if arrival.brought_credits {
-            if !self.owed.is_empty() {
+            if !self.owed.is_empty() || !self.kept_untold.is_empty() {
                 self.flush_owed(port);
             }
             if self.waiting_now != 0 {
@@ -173,6 +173,12 @@ impl Ni {
 
     /// Sends the acknowledgements that waited for a control credit.
     pub(crate) fn flush_owed<P: Port>(&mut self, port: &mut P) {
+        for _ in 0..self.kept_untold.len() {
+            let Some(kept) = self.kept_untold.pop_front() else { break };
+            if !self.tell_kept(port, kept) {
+                self.kept_untold.push_back(kept);
+            }
+        }
         for _ in 0..self.owed.len() {
             let Some(owed) = self.owed.pop_front() else { return };
             self.answer(port, owed);

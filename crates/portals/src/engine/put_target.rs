@@ -8,7 +8,7 @@ use crate::objects::pt::Header;
 use crate::objects::request::{Owed, Request};
 use sluice_link::mutants::{self, Mutant};
 use sluice_link::{Held, Port};
-use sluice_wire::{Ack, Addr, List, PeerId, Put, Region, Status};
+use sluice_wire::{Ack, AckKind, Addr, List, PeerId, Put, Region, Status};
 
 impl Ni {
     #[inline(always)]
@@ -196,7 +196,8 @@ impl Ni {
     }
 
     /// A put nobody waits for yet is kept in memory that the port lends, and
-    /// keeps its credits. It is acknowledged when it is done with.
+    /// keeps its credits. It is acknowledged at once, or when it is done with if the initiator
+    /// asks for that.
     fn put_lent<P: Port>(
         &mut self,
         port: &mut P,
@@ -229,7 +230,11 @@ impl Ni {
         let kept = self.keep_unexpected(request.pt_index, header, request.rts);
         // Each header holds at least one credit, and the table's limit is no
         // less than the credits granted (`Ni::new`).
-        assert!(kept.is_some(), "credits bound the unexpected headers");
+        let kept = kept.expect("credits bound the unexpected headers");
+        if put.ack.is_some_and(|(kind, _)| kind != AckKind::Matched) && !self.tell_kept(port, kept)
+        {
+            self.kept_untold.push_back(kept);
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Headers of messages that came before their entries: kept, found, taken, forgotten.
 
+use crate::engine::arrive::is_no_credit;
 use crate::engine::ni::Ni;
 use crate::objects::event::{Event, EventKind, Hold};
 use crate::objects::me::{Me, MeSpec};
@@ -8,7 +9,7 @@ use crate::objects::request::{Owed, Request, What};
 use crate::table::Handle;
 use sluice_link::mutants::{self, Mutant};
 use sluice_link::{Held, Port};
-use sluice_wire::{Ack, List, PeerId, PtIndex, Rts, Status};
+use sluice_wire::{Ack, List, Packet, PeerId, PtIndex, Rts, Status};
 
 impl Ni {
     /// Puts a header at the end of its list. `None` if the table is full.
@@ -34,6 +35,23 @@ impl Ni {
     pub(crate) fn count_unexpected(&mut self, peer: PeerId) {
         self.status.unexpected += 1;
         self.links.note_unexpected(peer);
+    }
+
+    /// Tells the initiator of a put in lent memory that it is kept, unless it has met an entry
+    /// since and is told so. False if that has to wait for a control credit.
+    pub(crate) fn tell_kept<P: Port>(&mut self, port: &mut P, kept: Handle<Header>) -> bool {
+        let Some(slot) = self.headers.locate(kept) else { return true };
+        let header = self.headers.at(slot);
+        let (peer, mlength) = (header.peer, header.mlength);
+        let Some(op) = header.ack else { return true };
+        let (list, status) = (List::Overflow, Status::Ok);
+        let ack = Ack { op, mlength, offset: 0, list, status };
+        let sent = self.links.send_control(port, peer, &Packet::Ack(ack));
+        if sent.is_err_and(|error| is_no_credit(&error)) {
+            return mutants::is(Mutant::ForgetsAcknowledgements);
+        }
+        self.headers.at_mut(slot).ack = None;
+        true
     }
 
     /// Keeps the header of what landed in an overflow entry, if that wants it.

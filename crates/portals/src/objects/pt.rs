@@ -83,8 +83,8 @@ pub struct Header {
     pub(crate) remote_offset: u64,
     /// The overflow entry that took it.
     pub(crate) entry: Handle<Me>,
-    /// The initiator's name for a put in lent memory that wants to know when
-    /// it is done with.
+    /// The initiator's name for a put in lent memory that wants to know when it has met an entry,
+    /// or was not told yet, for want of a credit, that it is kept.
     pub(crate) ack: Option<u64>,
     /// Mailbox slots whose credits it holds.
     pub(crate) slots: u32,

@@ -48,14 +48,14 @@ impl Endpoint {
         if is_too_long || send.buf.len > bytes_max {
             return self.announce_at_rail(port, send);
         }
-        let token = send.delivery.then(|| Token(self.sends.next_handle().to_u64()));
+        let token = send.delivery.map(|_| Token(self.sends.next_handle().to_u64()));
         let message = message_of(send, None);
         matching(port).send(send.peer, &message, send.buf, token).map_err(again)?;
-        if send.delivery {
+        if send.delivery.is_some() {
             self.keep_send(send, SendState::AtRail);
         }
         self.core.stats.eager_sent += 1;
-        if self.core.tells(send.report) && !send.delivery {
+        if self.core.tells(send.report) && send.delivery.is_none() {
             self.core.complete(Completion::of_send(send, Ok(())));
         }
         Ok(())

@@ -65,7 +65,7 @@ pub(crate) fn on_written_out<P: Port>(
     let is_done = match sender_copy {
         SenderCopy::Sharing(claims) => {
             // Who waits for delivery hears of it: what was handed over may wait at the receiver.
-            let is_told = op.send.delivery;
+            let is_told = op.send.delivery.is_some();
             outcome.is_ok() && !is_told && shared(port).was_written_alone(Some(peer), claims)
         }
         SenderCopy::Putting { op, len } => {

@@ -3,7 +3,7 @@
 use crate::world::net::{Mode, layout};
 use crate::world::{World, pattern, recv_from, send_to};
 use sluice_link::PeerError;
-use sluice_proto::{Config, Failure, Probe, ProbeAction, Recv, Send, Space};
+use sluice_proto::{Config, Delivery, Failure, Probe, ProbeAction, Recv, Send, Space};
 use sluice_wire::{Credits, Found, MatchBits, Nanos, Packet, PeerId, PtIndex, Region, Waiting};
 
 /// The number of the first message of a pair that waits.
@@ -210,7 +210,7 @@ fn a_claimed_message_of_a_sender_that_has_died_is_dropped() {
 
 /// Two processes, and the buffer of the second one: the first has written all of a message that the
 /// second one has asked for.
-fn taken_and_written(delivery: bool) -> (World, Region) {
+fn taken_and_written(delivery: Option<Delivery>) -> (World, Region) {
     let config = Config { share_bytes_min: 100, ..Config::default() };
     let mode = Mode { chunk_claims: true, ..Mode::default() };
     let mut world = World::new(&[layout(2, 1, 8, 4, 64); 2], mode, config, 1);
@@ -231,7 +231,7 @@ fn taken_and_written(delivery: bool) -> (World, Region) {
 /// It is done when it has written the last chunk, and no word tells it so.
 #[test]
 fn a_sender_that_wrote_a_taken_message_alone_is_not_asked() {
-    let (mut world, buf) = taken_and_written(false);
+    let (mut world, buf) = taken_and_written(None);
     assert_eq!(world.pending(0).sends, 0, "it has written all of it");
     world.run();
     assert_eq!(world.ends(1), [(2, Ok(()))]);
@@ -245,7 +245,7 @@ fn a_sender_that_wrote_a_taken_message_alone_is_not_asked() {
 /// What a rail has handed over is still to be placed.
 #[test]
 fn a_sender_that_waits_for_delivery_is_told_though_it_wrote_all_of_it() {
-    let (mut world, buf) = taken_and_written(true);
+    let (mut world, buf) = taken_and_written(Some(Delivery::Arrived));
     assert_eq!(world.pending(0).sends, 1, "it has written all of it, and waits");
     world.run();
     assert_eq!(world.ends(1), [(2, Ok(()))]);

@@ -4,7 +4,7 @@ use crate::world;
 use crate::world::net::{Mode, dynamic_layout, layout, roomy};
 use crate::world::{World, pattern, recv_from, send_to};
 use sluice_link::{Grant, Machine};
-use sluice_proto::{Config, Send};
+use sluice_proto::{Config, Delivery, Send};
 use sluice_wire::{Nanos, PeerId, Region};
 
 /// One process with roomy mailbox; the other grants 20 data slots, and both
@@ -199,7 +199,7 @@ fn a_message_that_is_long_by_its_acknowledgement_can_be_announced() {
     let bytes = world.alloc(0, &pattern(1, 33));
     let buf = world.alloc(1, &[0; 33]);
     world.recv(1, &recv_from(0, buf, 8, 80)).unwrap();
-    world.send(0, &Send { delivery: true, ..send_to(1, bytes, 8, 30) }).unwrap();
+    world.send(0, &Send { delivery: Some(Delivery::Arrived), ..send_to(1, bytes, 8, 30) }).unwrap();
     world.run();
     assert_eq!(world.ends(0), [(30, Ok(()))]);
 }
@@ -240,7 +240,8 @@ fn acknowledgements_without_a_control_credit_wait_and_then_go() {
     let mut world = World::new(&layouts, Mode::default(), Config::default(), 1);
     post(&mut world, 5);
     for context in 0..5 {
-        let send = Send { delivery: true, ..send_to(1, Region::EMPTY, 7, context) };
+        let send =
+            Send { delivery: Some(Delivery::Arrived), ..send_to(1, Region::EMPTY, 7, context) };
         world.send(0, &send).unwrap();
     }
     for _ in 0..5 {
@@ -253,6 +254,35 @@ fn acknowledgements_without_a_control_credit_wait_and_then_go() {
     world.run();
     assert_eq!(world.ends(0).len(), 5);
     assert_eq!(world.pending(1).answers, 0);
+}
+
+#[test]
+fn messages_that_are_kept_are_told_of_once_control_credits_allow() {
+    let layouts = [layout(2, 20, 2, 4, 16), roomy()];
+    let mut world = World::new(&layouts, Mode::default(), Config::default(), 1);
+    for tag in 0..6 {
+        let send =
+            Send { delivery: Some(Delivery::Arrived), ..send_to(1, Region::EMPTY, tag, tag) };
+        world.send(0, &send).unwrap();
+    }
+    for _ in 0..6 {
+        world.deliver(0, 1);
+    }
+    assert_eq!(world.on_their_way(1, 0), 2);
+    assert_eq!(world.pending(1).answers, 4);
+    // Of these one was told of; the others keep their credits until they are.
+    for tag in [1, 3, 4] {
+        world.recv(1, &recv_from(0, Region::EMPTY, tag, tag)).unwrap();
+    }
+    assert_eq!(world.ends(1), [1, 3, 4].map(|tag| (tag, Ok(()))));
+    assert_eq!(world.processes[1].endpoint.links().ledger(PeerId(0)).unwrap().data_held, 5);
+    world.run();
+    let mut ends = world.ends(0);
+    ends.sort_by_key(|(context, _)| *context);
+    let each: Vec<_> = (0..6).map(|tag| (tag, Ok(()))).collect();
+    assert_eq!(ends, each, "each is told once");
+    assert_eq!(world.pending(1).answers, 0);
+    assert_eq!(world.processes[1].endpoint.stats().unexpected_now, 3);
 }
 
 #[test]

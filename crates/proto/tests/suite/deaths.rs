@@ -7,7 +7,9 @@ use crate::world::net::random::Random;
 use crate::world::net::{Mode, layout, roomy};
 use crate::world::{World, pattern, recv_from, send_to};
 use sluice_link::PeerError;
-use sluice_proto::{Completion, Config, Failure, Kind, Pending, Probe, ProbeAction, Send, Space};
+use sluice_proto::{
+    Completion, Config, Delivery, Failure, Kind, Pending, Probe, ProbeAction, Send, Space,
+};
 use sluice_wire::{Nanos, PeerId};
 use std::collections::BTreeMap;
 
@@ -61,7 +63,7 @@ fn run(seed: u64) {
         let len = *draw.pick(&[0, 8, 100, 400, 2000]);
         if draw.percent(50) {
             let bytes = world.alloc(who, &pattern(context, len));
-            let delivery = draw.percent(30);
+            let delivery = draw.percent(30).then_some(Delivery::Arrived);
             world.send(who, &Send { delivery, ..send_to(peer, bytes, 7, context) }).unwrap();
         } else {
             let buf = world.alloc(who, &[0; 2000]);

@@ -3,7 +3,7 @@
 use crate::world;
 use crate::world::net::{Mode, roomy};
 use crate::world::{World, recv_from, send_to};
-use sluice_proto::{Config, Failure, Kind, Refused, Send, Space};
+use sluice_proto::{Config, Delivery, Failure, Kind, Refused, Send, Space};
 use sluice_wire::{PeerId, Region};
 
 #[test]
@@ -108,10 +108,31 @@ fn the_oldest_receive_of_a_context_is_cancelled_first_and_only_once() {
 }
 
 #[test]
-fn delivery_is_complete_when_the_receiver_has_the_message_in_its_buffer() {
+fn what_nobody_waits_for_is_delivered_as_soon_as_it_is_kept() {
     let mut world = World::pair(Mode::default());
     let bytes = world.alloc(0, b"sure");
-    world.send(0, &Send { delivery: true, ..send_to(1, bytes, 7, 10) }).unwrap();
+    world.send(0, &Send { delivery: Some(Delivery::Arrived), ..send_to(1, bytes, 7, 10) }).unwrap();
+    assert_eq!(world.pop(0), None, "it is on its way");
+    world.run();
+    assert_eq!(world.only(0).outcome, Ok(()));
+    assert_eq!(world.processes[1].endpoint.stats().unexpected_now, 1);
+    world.processes[0].port.fill(bytes, 0);
+
+    let buf = world.alloc(1, &[0; 4]);
+    world.forget_packets();
+    world.recv(1, &recv_from(0, buf, 7, 70)).unwrap();
+    assert_eq!(world.only(1).outcome, Ok(()));
+    assert_eq!(world.bytes(1, buf), b"sure");
+    world.run();
+    assert_eq!(world.pop(0), None, "it is told once");
+    assert_eq!(world.sent_packets(1, 0), Vec::<&str>::new(), "nothing more is said");
+}
+
+#[test]
+fn a_match_is_told_when_the_receiver_has_the_message_in_its_buffer() {
+    let mut world = World::pair(Mode::default());
+    let bytes = world.alloc(0, b"sure");
+    world.send(0, &Send { delivery: Some(Delivery::Matched), ..send_to(1, bytes, 7, 10) }).unwrap();
     world.run();
     assert_eq!(world.pop(0), None, "it has arrived, but nobody has received it");
 
@@ -144,7 +165,7 @@ fn an_acknowledgement_may_come_before_the_rail_is_done_with_the_memory() {
     let buf = world.alloc(1, &[0; 4]);
     world.recv(1, &recv_from(0, buf, 7, 70)).unwrap();
     let bytes = world.alloc(0, b"fast");
-    world.send(0, &Send { delivery: true, ..send_to(1, bytes, 7, 10) }).unwrap();
+    world.send(0, &Send { delivery: Some(Delivery::Arrived), ..send_to(1, bytes, 7, 10) }).unwrap();
     world.happen(world::net::Event::Write(0, 1));
     world.deliver(0, 1);
     assert_eq!(world.only(1).outcome, Ok(()));

@@ -4,7 +4,7 @@
 use crate::world::net::{Event, Mode, layout, roomy};
 use crate::world::{World, pattern, recv_from, send_to};
 use sluice_link::{PeerError, RailError};
-use sluice_proto::{Config, Failure, Probe, ProbeAction, Send, Space};
+use sluice_proto::{Config, Delivery, Failure, Probe, ProbeAction, Send, Space};
 use sluice_wire::{
     Ack, AckKind, Credits, GetDone, List, MatchBits, Nanos, Packet, PeerId, PtIndex, Put, Region,
     Reply, Status,
@@ -38,7 +38,9 @@ fn sends_end_queued_announced_or_acknowledged() {
     // All twenty slots.
     let short = world.alloc(0, &pattern(1, 1130));
     world.send(0, &send_to(1, long, 7, 1)).unwrap();
-    world.send(0, &Send { delivery: true, ..send_to(1, Region::EMPTY, 7, 2) }).unwrap();
+    world
+        .send(0, &Send { delivery: Some(Delivery::Arrived), ..send_to(1, Region::EMPTY, 7, 2) })
+        .unwrap();
     world.send(0, &send_to(1, short, 7, 3)).unwrap();
     world.send(0, &send_to(1, Region::EMPTY, 7, 4)).unwrap();
     let inject = Send { inject: true, report: false, ..send_to(1, short, 7, 5) };
@@ -253,7 +255,7 @@ fn a_send_to_a_peer_that_is_given_up_stays_while_its_bytes_are_written() {
 /// As above, of a message that goes eagerly.
 #[test]
 fn a_send_to_a_lost_peer_stays_while_its_packet_is_written() {
-    for delivery in [false, true] {
+    for delivery in [None, Some(Delivery::Arrived)] {
         let mode = Mode { pending_percent: 100, ..Mode::default() };
         let mut world = World::new(&[layout(8, 8, 8, 4, 64); 2], mode, Config::default(), 1);
         let bytes = world.alloc(0, b"eager");

@@ -4,7 +4,7 @@ use crate::world::net::{Mode, layout};
 use crate::world::{World, pattern, recv_from, send_to};
 use sluice_link::PeerError;
 use sluice_proto::{
-    Config, Failure, Kind, Pending, Probe, ProbeAction, Recv, Refused, Send, Space,
+    Config, Delivery, Failure, Kind, Pending, Probe, ProbeAction, Recv, Refused, Send, Space,
 };
 use sluice_wire::{
     Credits, Decline, Found, MatchBits, Nanos, Packet, PeerId, PtIndex, Region, RemoteKey, Search,
@@ -371,7 +371,7 @@ fn a_synchronous_send_that_waits_ends_when_it_is_received() {
     let mut world = narrow(2, 1);
     send(&mut world, 0, 1, 1);
     let bytes = world.alloc(0, &pattern(2, 8));
-    world.send(0, &Send { delivery: true, ..send_to(1, bytes, 2, 2) }).unwrap();
+    world.send(0, &Send { delivery: Some(Delivery::Arrived), ..send_to(1, bytes, 2, 2) }).unwrap();
     world.run();
     assert_eq!(contexts(&mut world, 0), [1]);
     receive(&mut world, 1, 0, 2);

@@ -3,7 +3,7 @@
 use crate::world::net::{Event, Mode, layout};
 use crate::world::{Process, World, pattern, recv_from, send_to};
 use sluice_link::PeerError;
-use sluice_proto::{Cancelled, Config, Failure, Pending, Send};
+use sluice_proto::{Cancelled, Config, Delivery, Failure, Pending, Send};
 use sluice_wire::Region;
 
 const CANCELLED: Result<(), Failure> = Err(Failure::Cancelled);
@@ -43,7 +43,7 @@ fn nothing_is_left(world: &World) {
 fn one_that_was_sent_is_not_waited_for_and_may_be_received() {
     let mut world = World::pair(Mode::default());
     let bytes = world.alloc(0, &pattern(7, 8));
-    world.send(0, &Send { delivery: true, ..send_to(1, bytes, 7, 7) }).unwrap();
+    world.send(0, &Send { delivery: Some(Delivery::Arrived), ..send_to(1, bytes, 7, 7) }).unwrap();
     assert_eq!(world.cancel_send(0, 8), None, "there is no such send");
     assert_eq!(world.cancel_send(0, 7), Some(Cancelled::Sent));
     assert_eq!(world.ends(0), [(7, CANCELLED)]);
@@ -56,7 +56,7 @@ fn one_that_was_sent_is_not_waited_for_and_may_be_received() {
 
 #[test]
 fn one_that_the_rail_still_reads_is_not_cancelled() {
-    for delivery in [false, true] {
+    for delivery in [None, Some(Delivery::Matched)] {
         let mut world = World::pair(Mode { pending_percent: 100, ..Mode::default() });
         let bytes = world.alloc(0, &pattern(7, 8));
         world.send(0, &Send { delivery, ..send_to(1, bytes, 7, 7) }).unwrap();
@@ -64,10 +64,10 @@ fn one_that_the_rail_still_reads_is_not_cancelled() {
         assert_eq!(world.ends(0), []);
         world.happen(Event::Write(0, 1));
         world.run();
-        if delivery {
+        if delivery.is_some() {
             assert_eq!(world.cancel_send(0, 7), Some(Cancelled::Sent));
         }
-        let outcome = if delivery { CANCELLED } else { Ok(()) };
+        let outcome = if delivery.is_some() { CANCELLED } else { Ok(()) };
         assert_eq!(world.ends(0), [(7, outcome)]);
         receive(&mut world, 7, 8);
         nothing_is_left(&world);
@@ -194,7 +194,7 @@ fn an_injected_one_goes_all_the_same() {
 fn the_end_of_the_peer_ends_a_cancelled_send_no_second_time() {
     let mut world = World::pair(Mode::default());
     let bytes = world.alloc(0, &pattern(7, 8));
-    world.send(0, &Send { delivery: true, ..send_to(1, bytes, 7, 7) }).unwrap();
+    world.send(0, &Send { delivery: Some(Delivery::Arrived), ..send_to(1, bytes, 7, 7) }).unwrap();
     assert_eq!(world.cancel_send(0, 7), Some(Cancelled::Sent));
     world.kill(1);
     world.peer_gone(0, 1, PeerError::Dead);

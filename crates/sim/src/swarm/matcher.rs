@@ -104,6 +104,13 @@ impl Matcher {
         self.on_their_way.get_mut(&(from, to)).and_then(VecDeque::pop_back);
     }
 
+    /// Whether a message has come to its receiver and met no receive there.
+    pub fn is_kept(&self, id: usize) -> bool {
+        let Message { from, to, .. } = self.messages[id];
+        let way = self.on_their_way.get(&(from, to));
+        self.receive_of[id].is_none() && way.is_none_or(|way| !way.contains(&id))
+    }
+
     /// Its sender has withdrawn a message. Whether it was on its way.
     pub fn withdraw(&mut self, id: usize) -> bool {
         let Message { from, to, .. } = self.messages[id];

@@ -7,7 +7,7 @@ use super::program::Program;
 use super::refusals::try_send;
 use super::trace::What;
 use crate::rails::Kind;
-use sluice_proto::{Cancelled, Probe, ProbeAction, Recv, Refused, Send, Space};
+use sluice_proto::{Cancelled, Delivery, Probe, ProbeAction, Recv, Refused, Send, Space};
 use sluice_wire::{PeerId, Region};
 
 impl Program<'_> {
@@ -54,7 +54,7 @@ impl Program<'_> {
             report: self.draw.percent(85),
             // A rail that keeps memory beyond the call cannot inject.
             inject: eager && self.draw.percent(25) && !self.setup.is_late,
-            delivery: self.draw.percent(20),
+            delivery: self.delivery(),
         };
         self.start_send(who, send)
     }
@@ -276,6 +276,11 @@ impl Program<'_> {
         let found = self.world.call(who, |endpoint, now, port| endpoint.cancel(now, port, name));
         self.judge.cancels(&self.world, context, found);
         self.look(who, None);
+    }
+
+    fn delivery(&mut self) -> Option<Delivery> {
+        let wants = self.draw.percent(20);
+        wants.then(|| self.draw.pick(&[Delivery::Arrived, Delivery::Matched]))
     }
 
     fn cancel_send(&mut self, who: usize, context: u64) {

@@ -194,7 +194,7 @@ fn verdict_on(meddle: impl FnOnce(&mut Completion, &mut [u8])) -> Result<(), Str
     let source = world.memory(0).alloc(20);
     world.memory(0).write(source.addr, &bytes);
     let (peer, data) = (PeerId(0), Some(9));
-    let (inject, delivery) = (false, false);
+    let (inject, delivery) = (false, None);
     let send = Send { space, peer, buf: source, tag, data, context: 2, report, inject, delivery };
     world.call(0, |endpoint, now, port| endpoint.send(now, port, &send)).expect("room");
     judge.sent(&mut world, 0, &send, false);

@@ -177,7 +177,7 @@ impl fmt::Display for What {
                     "sends #{} to {to}: {:?} tag {:#x}, {len} bytes",
                     send.context, send.space, send.tag
                 )?;
-                for (is, name) in [(send.inject, "inject"), (send.delivery, "delivery")] {
+                for (is, name) in [(send.inject, "inject"), (send.delivery.is_some(), "delivery")] {
                     if is {
                         write!(f, ", {name}")?;
                     }

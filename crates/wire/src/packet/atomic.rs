@@ -73,8 +73,8 @@ impl Atomic {
             Answer::Fetch(op) => (DETAIL_FETCH, op),
         };
         assert!(
-            self.answer != Answer::Ack(AckKind::Silent, op),
-            "an atomic operation carries its data"
+            !matches!(self.answer, Answer::Ack(AckKind::Silent | AckKind::Matched, _)),
+            "an atomic operation carries its data, and is never kept"
         );
         assert!(
             !self.by_control || self.answer != Answer::No,

@@ -165,6 +165,10 @@ impl Put {
                 self.rts.is_none() && self.ack.is_some() && payload_len == 0,
                 "a put whose data is fetched has a name and no payload"
             );
+            assert!(
+                !matches!(self.ack, Some((AckKind::Matched, _))),
+                "the data of a put is fetched once it has met an entry"
+            );
             flags |= FLAG_BULK;
             payload_len = bulk.len;
         } else {
@@ -254,8 +258,10 @@ impl Put {
             }
             None
         } else {
-            if ack.is_none() {
-                return Err(bad_flags);
+            match ack {
+                None => return Err(bad_flags),
+                Some((AckKind::Matched, _)) => return Err(WireError::AckKind(head.kind_detail)),
+                Some(_) => {}
             }
             let part: PutBulk = reader.take()?;
             let from = RemoteKey::from_bits(part.from.get());

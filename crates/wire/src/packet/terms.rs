@@ -24,6 +24,9 @@ pub enum AckKind {
     /// Nothing to tell the program: the initiator itself must learn when the
     /// target has fetched the data of an announced put.
     Silent,
+    /// As a full one, once the put has met an entry that wants it: also one of a put that is kept
+    /// until then, which is acknowledged as soon as it is kept otherwise. Not of Portals.
+    Matched,
 }
 
 /// How an operation went at its target.
@@ -62,7 +65,15 @@ impl AckKind {
             AckKind::Count => 2,
             AckKind::OperationCompleted => 3,
             AckKind::Silent => 4,
+            AckKind::Matched => 5,
         }
+    }
+
+    /// Whether the initiator's program is told by an event.
+    #[must_use]
+    #[inline]
+    pub fn is_event(self) -> bool {
+        matches!(self, AckKind::Full | AckKind::Matched)
     }
 
     pub(crate) fn from_code(code: u8) -> Result<Option<AckKind>, WireError> {
@@ -72,6 +83,7 @@ impl AckKind {
             2 => Ok(Some(AckKind::Count)),
             3 => Ok(Some(AckKind::OperationCompleted)),
             4 => Ok(Some(AckKind::Silent)),
+            5 => Ok(Some(AckKind::Matched)),
             other => Err(WireError::AckKind(other)),
         }
     }

@@ -159,6 +159,14 @@ fn puts() -> Vec<Case> {
              2827262524232221",
         ),
         put(
+            "put, acknowledgement of its match",
+            Put { ack: Some((AckKind::Matched, OP)), ..PLAIN },
+            8,
+            "000000000000 04 01 a4a3a2a1 b2b1 c1 00 08000000 11 22 05 00
+             0807060504030201 1817161514131211
+             2827262524232221",
+        ),
+        put(
             "put with an offset and an acknowledgement",
             Put { remote_offset: 1, ack: Some((AckKind::Full, OP)), ..PLAIN },
             1,

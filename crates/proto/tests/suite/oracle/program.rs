@@ -9,7 +9,8 @@ use crate::world::net::{Mode, layout, roomy};
 use crate::world::{Entry, World, pattern};
 use sluice_link::Layout;
 use sluice_proto::{
-    Completion, Config, Failure, Kind, Pending, Probe, ProbeAction, Recv, Refused, Send, Space,
+    Completion, Config, Delivery, Failure, Kind, Pending, Probe, ProbeAction, Recv, Refused, Send,
+    Space,
 };
 use sluice_wire::{Nanos, Packet, PeerId, Region};
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ struct Sent {
     from: usize,
     buf: Region,
     report: bool,
-    delivery: bool,
+    delivery: Option<Delivery>,
     done: bool,
 }
 
@@ -218,6 +219,7 @@ impl Program {
         }
         let id = self.matcher.messages.len();
         let buf = self.world.alloc(from, &pattern(id as u64, len));
+        let level = if id % 2 == 0 { Delivery::Arrived } else { Delivery::Matched };
         let send = Send {
             space,
             peer: PeerId(to as u32),
@@ -228,7 +230,7 @@ impl Program {
             report: self.draw.percent(85),
             // A rail that keeps memory beyond the call cannot inject.
             inject: !self.pends && len <= self.eager_max && self.draw.percent(25),
-            delivery: self.draw.percent(20),
+            delivery: self.draw.percent(20).then_some(level),
         };
         let stalled_before = self.world.processes[from].endpoint.stats().stalled_now;
         match self.world.send(from, &send) {
@@ -480,7 +482,8 @@ impl Program {
         sent.done = true;
         let (id, from, buf, delivery) = (sent.id, sent.from, sent.buf, sent.delivery);
         let received = self.landed[id] || self.is_silent(id) || self.is_written(id);
-        assert!(received || !delivery, "delivery was reported before it was made");
+        let is_there = |level| received || level == Delivery::Arrived && self.matcher.is_kept(id);
+        assert!(delivery.is_none_or(is_there), "delivery was reported before it was made");
         self.world.processes[from].port.fill(buf, REUSED);
     }
 

@@ -497,7 +497,7 @@ pub fn send_to(peer: usize, buf: Region, tag: u64, context: u64) -> Send {
         context,
         report: true,
         inject: false,
-        delivery: false,
+        delivery: None,
     }
 }
 

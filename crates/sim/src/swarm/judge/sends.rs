@@ -4,7 +4,7 @@ use super::super::matcher::Message;
 use super::super::world::World;
 use super::{Judge, content, names_lost, reuse};
 use crate::memory::Memory;
-use sluice_proto::{Cancelled, Completion, Failure, Send};
+use sluice_proto::{Cancelled, Completion, Delivery, Failure, Send};
 use sluice_wire::Region;
 
 /// A message that an endpoint has taken.
@@ -14,7 +14,7 @@ pub(super) struct Sent {
     from: usize,
     buf: Region,
     report: bool,
-    delivery: bool,
+    delivery: Option<Delivery>,
     inject: bool,
     /// What was said to whoever cancelled it.
     cancelled: Option<Cancelled>,
@@ -60,7 +60,10 @@ impl Judge {
             return;
         }
         assert!(!sent.done, "send {context} was cancelled, and has ended");
-        assert!(cancelled == Some(Cancelled::Withdrawn) || sent.delivery, "send {context}");
+        assert!(
+            cancelled == Some(Cancelled::Withdrawn) || sent.delivery.is_some(),
+            "send {context}"
+        );
         sent.cancelled = cancelled;
         if cancelled == Some(Cancelled::Withdrawn) {
             let id = sent.id;
@@ -87,8 +90,12 @@ impl Judge {
         assert_eq!((who, end.buf), (sent.from, sent.buf.addr), "send {}", end.context);
         sent.done = true;
         let &mut Sent { id, from, buf, delivery, inject, .. } = sent;
+        let is_there = |level| match level {
+            Delivery::Arrived if self.matcher.is_kept(id) => true,
+            _ => self.landed[id] || self.is_written(world.memory(to), id),
+        };
         assert!(
-            !is_ok || !delivery || self.landed[id] || self.is_written(world.memory(to), id),
+            !is_ok || delivery.is_none_or(is_there),
             "delivery of message {id} was reported before it was made"
         );
         if !inject {
