@@ -216,6 +216,35 @@ static void failures(void)
 	close_pair(&p);
 }
 
+/* A send that has gone, and would wait for its receive: it ends, and may be received. */
+static void cancelled_sends(void)
+{
+	struct pair p = open_pair(1, 0);
+	char in[4] = "", out[4] = "abc";
+	struct iovec iov = { out, sizeof out };
+	struct fi_msg_tagged msg = { .msg_iov = &iov, .iov_count = 1, .tag = 1, .context = out };
+	struct fi_cq_err_entry error;
+
+	/* Delivery is told without a receive. */
+	OK(fi_tsendmsg(p.a.ep, &msg, FI_DELIVERY_COMPLETE | FI_COMPLETION));
+	CHECK(good(p.a.tx, &p.b).op_context == out);
+	OK(fi_trecv(p.b.ep, in, sizeof in, NULL, 0, 1, 0, in));
+	CHECK(good(p.b.rx, &p.a).op_context == in && !strcmp(in, out));
+	/* A match is not. */
+	OK(fi_tsendmsg(p.a.ep, &msg, FI_MATCH_COMPLETE | FI_COMPLETION));
+	OK(fi_trecv(p.b.ep, in, sizeof in, NULL, 0, 2, 0, in));
+	OK(fi_tinject(p.a.ep, "xyz", 4, 0, 2));
+	CHECK(good(p.b.rx, &p.a).op_context == in && !strcmp(in, "xyz"));
+	OK(fi_cancel(&p.a.ep->fid, out));
+	error = bad(p.a.tx, &p.b);
+	IS(error.err, FI_ECANCELED);
+	CHECK(error.op_context == out && error.flags == (FI_SEND | FI_TAGGED));
+	IS(fi_cancel(&p.a.ep->fid, out), -FI_ENOENT);
+	OK(fi_trecv(p.b.ep, in, sizeof in, NULL, 0, 1, 0, in));
+	CHECK(good(p.b.rx, &p.a).op_context == in && !strcmp(in, "abc"));
+	close_pair(&p);
+}
+
 static void selective(void)
 {
 	struct pair p = open_pair(0, SELECT);
@@ -329,6 +358,7 @@ int main(void)
 	untagged();
 	peek();
 	failures();
+	cancelled_sends();
 	selective();
 	objects();
 	puts("messages: all as it should be");
