@@ -124,7 +124,8 @@ pub struct Send {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// The receiver has it: in its buffer if one was ready, else kept until one is. One that is
-    /// only announced is not there before it is fetched.
+    /// only announced is not there before it is fetched, and where a rail matches its provider
+    /// says when it is.
     Arrived,
     /// It has met a receive.
     Matched,

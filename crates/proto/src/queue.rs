@@ -3,8 +3,8 @@
 //!
 //! Each message that joins gets the next number of its pair. Most queues are
 //! only ever emptied from the front, so they begin as a plain deque, whose
-//! numbers are consecutive. The first question of the receiver turns a queue
-//! into an indexed one, until it is empty again: by number, and by the bits
+//! numbers are consecutive. The first question of the receiver, or a message that
+//! is withdrawn, turns a queue into an indexed one, until it is empty again: by number, and by the bits
 //! that each kind of question looks at. Programs ask few kinds (an MPI library
 //! ignores the same bits in every receive), so an index is made for a kind once
 //! walks for it have cost as much as making it.

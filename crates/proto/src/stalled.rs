@@ -81,6 +81,12 @@ impl Stalled {
         }
         self.settle(core, peer);
         self.flush_peer(core, sends, port, peer, Attempt::First);
+        let now = core.now;
+        let state = core.peers.state_mut(peer);
+        if was_oldest && !state.queue.is_empty() {
+            // Patience with the next one begins now.
+            state.stalled_since.get_or_insert(now);
+        }
     }
 
     /// Sends what credits allow of the queue of `peer`, of which some have come or not.

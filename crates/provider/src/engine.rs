@@ -140,8 +140,9 @@ impl Engine {
     /// Withdraws each receive that no message has met.
     pub fn withdraw_receives(&mut self) {
         let contexts: Vec<u64> = self.context.machine().posted().collect();
+        let (now, endpoint, port) = self.context.parts();
         for context in contexts {
-            self.cancel(context);
+            endpoint.cancel(now, port, context);
         }
     }
 

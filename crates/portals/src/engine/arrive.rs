@@ -173,15 +173,21 @@ impl Ni {
 
     /// Sends the acknowledgements that waited for a control credit.
     pub(crate) fn flush_owed<P: Port>(&mut self, port: &mut P) {
-        for _ in 0..self.kept_untold.len() {
-            let Some(kept) = self.kept_untold.pop_front() else { break };
-            if !self.tell_kept(port, kept) {
-                self.kept_untold.push_back(kept);
-            }
-        }
         for _ in 0..self.owed.len() {
-            let Some(owed) = self.owed.pop_front() else { return };
+            let Some(owed) = self.owed.pop_front() else { break };
             self.answer(port, owed);
+        }
+        if !self.kept_untold.is_empty() {
+            let mut untold = std::mem::take(&mut self.kept_untold);
+            untold.retain(|_, kept| {
+                while let Some(&first) = kept.front()
+                    && self.tell_kept(port, first)
+                {
+                    kept.pop_front();
+                }
+                !kept.is_empty()
+            });
+            self.kept_untold = untold;
         }
     }
 

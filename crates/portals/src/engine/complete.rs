@@ -103,7 +103,8 @@ impl Ni {
             let ok = outcome.is_ok() || completed || mutants::is(Mutant::CountsTheDropped);
             self.count(ct, ok, options.ct_bytes.then_some(mlength));
         }
-        let wanted = kind.is_event() && !(outcome.is_ok() && options.event_success_disable);
+        let is_event = matches!(kind, AckKind::Full | AckKind::Matched);
+        let wanted = is_event && !(outcome.is_ok() && options.event_success_disable);
         if wanted {
             let mut event =
                 Event::new(EventKind::Ack, operation.pt_index, operation.peer, operation.user_ptr);

@@ -45,6 +45,11 @@ impl Ni {
             waiting += queue.len();
         }
         assert!(waiting == self.waiting_now);
+        for (&peer, kept) in &self.kept_untold {
+            assert!(!kept.is_empty() && self.links.ledger(peer).is_some(), "nobody is to be told");
+            let mut headers = kept.iter().filter_map(|&kept| self.headers.locate(kept));
+            assert!(headers.all(|slot| self.headers.at(slot).peer == peer), "of another's put");
+        }
         let mut triggers = 0;
         for (ct, counter) in self.cts.iter() {
             triggers += self.triggers.len_of(ct);

@@ -236,9 +236,9 @@ impl Ni {
         let md = self.mds.get(from.md).ok_or(PtlError::ArgInvalid("memory descriptor"))?;
         let goes = match ack {
             None | Some(AckKind::OperationCompleted) => true,
-            Some(AckKind::Full | AckKind::Matched) => md.eq.is_some(),
+            Some(AckKind::Full) => md.eq.is_some(),
             Some(AckKind::Count) => md.ct.is_some(),
-            Some(AckKind::Silent) => false,
+            Some(AckKind::Silent | AckKind::Matched) => false,
         };
         if !goes {
             return Err(PtlError::ArgInvalid("an acknowledgement to nowhere"));

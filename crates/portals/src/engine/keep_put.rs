@@ -52,7 +52,7 @@ impl Ni {
         if payload.len > 0 && !port.readable(payload) {
             return None;
         }
-        let places = md.own_events(true, ack.is_some_and(AckKind::is_event));
+        let places = md.own_events(true, ack == Some(AckKind::Full));
         let queue = places.and_then(|(eq, count)| Some((eqs.get_mut(eq)?, count)));
         if let Some((queue, count)) = queue
             && !queue.keep_own(count)

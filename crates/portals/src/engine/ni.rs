@@ -40,10 +40,10 @@ pub struct Ni {
     pub(crate) vectors: Table<Vector>,
     pub(crate) operations: Table<Operation>,
     pub(crate) owed: VecDeque<Owed>,
-    /// Puts that are kept in lent memory, of which the initiator is not told yet: a control
-    /// credit is missing. At most as many as there are headers, and those that were forgotten
-    /// since the last look.
-    pub(crate) kept_untold: VecDeque<Handle<Header>>,
+    /// By initiator: puts that are kept in lent memory, of which it is not told yet, for want of
+    /// a control credit. Also such as have met an entry since: they are `owed`, and dropped at the next
+    /// look. Each holds data credits, there or here, which bound them.
+    pub(crate) kept_untold: BTreeMap<PeerId, VecDeque<Handle<Header>>>,
     /// Commands that wait for credits, by their targets.
     pub(crate) waiting: BTreeMap<PeerId, VecDeque<WaitingCommand>>,
     pub(crate) waiting_now: usize,
@@ -92,7 +92,7 @@ impl Ni {
             vectors: Table::new(limits.vectors_max),
             operations: Table::new(limits.operations_max),
             owed: VecDeque::new(),
-            kept_untold: VecDeque::new(),
+            kept_untold: BTreeMap::new(),
             waiting: BTreeMap::new(),
             waiting_now: 0,
             starved: VecDeque::new(),
@@ -170,7 +170,7 @@ impl Ni {
     /// Acknowledgements that wait for a control credit.
     #[must_use]
     pub fn owed_now(&self) -> usize {
-        self.owed.len() + self.kept_untold.len()
+        self.owed.len() + self.kept_untold.values().map(VecDeque::len).sum::<usize>()
     }
 
     /// Most data slots that `peer` may ever grant; zero if it was never spoken to.

@@ -69,6 +69,7 @@ impl Ni {
     /// reports its end later.
     pub fn on_peer_gone<P: Port>(&mut self, port: &mut P, peer: PeerId, why: PeerError) {
         self.links.drop_peer(peer, why);
+        self.kept_untold.remove(&peer);
         self.owed.retain(|owed| {
             if owed.peer == peer && !owed.held.is_none() {
                 self.links.free(port, peer, owed.held);

@@ -70,7 +70,7 @@ impl Ni {
     fn source_places(&self, command: &Command) -> Option<(Handle<Eq>, usize)> {
         let (md, acks) = match command {
             Command::Put { from, ack, .. } | Command::Atomic { from, ack, .. } => {
-                (from.md, ack.is_some_and(AckKind::is_event))
+                (from.md, *ack == Some(AckKind::Full))
             }
             Command::Fetch { from, .. } => (from.md, false),
             _ => return None,

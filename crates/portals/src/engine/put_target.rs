@@ -233,7 +233,7 @@ impl Ni {
         let kept = kept.expect("credits bound the unexpected headers");
         if put.ack.is_some_and(|(kind, _)| kind != AckKind::Matched) && !self.tell_kept(port, kept)
         {
-            self.kept_untold.push_back(kept);
+            self.kept_untold.entry(request.peer).or_default().push_back(kept);
         }
     }
 }

@@ -47,11 +47,12 @@ impl Ni {
         let (list, status) = (List::Overflow, Status::Ok);
         let ack = Ack { op, mlength, offset: 0, list, status };
         let sent = self.links.send_control(port, peer, &Packet::Ack(ack));
-        if sent.is_err_and(|error| is_no_credit(&error)) {
-            return mutants::is(Mutant::ForgetsAcknowledgements);
+        let goes = !sent.is_err_and(|error| is_no_credit(&error));
+        let is_over = goes || mutants::is(Mutant::ForgetsAcknowledgements);
+        if is_over {
+            self.headers.at_mut(slot).ack = None;
         }
-        self.headers.at_mut(slot).ack = None;
-        true
+        is_over
     }
 
     /// Keeps the header of what landed in an overflow entry, if that wants it.

@@ -45,8 +45,9 @@ pub struct MeOptions {
     /// On the overflow list: keep no header of what lands here.
     pub unexpected_hdr_disable: bool,
     /// On the overflow list: the entry has no memory of its own; each message
-    /// is kept in memory that the port lends, and is acknowledged when the
-    /// client has ended its hold on it. An extension (`docs/decisions/0001`).
+    /// is kept in memory that the port lends, and is acknowledged then, or
+    /// when the client has ended its hold on it if the initiator asks for that
+    /// ([`AckKind::Matched`](sluice_wire::AckKind)). An extension (`docs/decisions/0001`).
     pub lent: bool,
     /// A get-done unlinks the entry. An extension.
     pub get_done: bool,

@@ -52,17 +52,18 @@ impl Endpoint {
 
     /// Cancels a send with this `context`: one that waits for credits, or for the word that it
     /// was delivered. Its completion says [`Failure::Cancelled`], and its memory is free. One
-    /// whose receiver may be fetching it is not cancelled, nor one that the rail still reads:
-    /// they end by themselves.
+    /// whose receiver may be fetching it is not cancelled, nor one that the rail still reads, and
+    /// none that is injected, or that a rail matches: they end by themselves.
     ///
     /// Why one that has gone is cancelled too: its receiver may never want it, and then its
     /// sender would wait for ever.
     pub fn cancel_send<P: Port>(
         &mut self,
-        _now: Nanos,
+        now: Nanos,
         port: &mut P,
         context: u64,
     ) -> Option<Cancelled> {
+        self.core.note_time(now);
         let Endpoint { core, sends, stalled, .. } = self;
         let (handle, cancelled) = sends.cancellable(context)?;
         let peer = sends.get(handle)?.send.peer;

@@ -140,7 +140,9 @@ fn run(seed: u64) -> u32 {
                 world.probe(HONEST, &probe).unwrap();
             }
             3 => {
-                world.cancel(HONEST, draw.below(context + 1));
+                let one = draw.below(context + 1);
+                world.cancel(HONEST, one);
+                world.cancel_send(HONEST, one);
             }
             _ => {}
         }

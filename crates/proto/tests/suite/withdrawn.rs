@@ -2,9 +2,9 @@
 
 use crate::world::net::{Event, Mode, layout};
 use crate::world::{Process, World, pattern, recv_from, send_to};
-use sluice_link::PeerError;
+use sluice_link::{Machine, PeerError};
 use sluice_proto::{Cancelled, Config, Delivery, Failure, Pending, Send};
-use sluice_wire::Region;
+use sluice_wire::{Nanos, Region};
 
 const CANCELLED: Result<(), Failure> = Err(Failure::Cancelled);
 
@@ -117,6 +117,30 @@ fn what_stood_behind_a_long_one_goes_when_that_is_withdrawn() {
     nothing_is_left(&world);
 }
 
+/// Of those that wait for credits and would go as announcements.
+#[test]
+fn patience_with_the_next_begins_when_the_oldest_is_withdrawn() {
+    let mut world = narrow(20);
+    for tag in 0..12 {
+        send(&mut world, tag, 8);
+    }
+    for tag in [12, 13] {
+        send(&mut world, tag, 800);
+    }
+    let patience = Config::default().patience;
+    let began = world.now;
+    assert_eq!(world.processes[0].endpoint.deadline(), Some(began.saturating_add(patience)));
+    world.now = world.now.saturating_add(Nanos(7));
+    assert_eq!(world.cancel_send(0, 12), Some(Cancelled::Withdrawn));
+    let later = world.now.saturating_add(patience);
+    assert_eq!(world.processes[0].endpoint.deadline(), Some(later));
+    world.run();
+    for tag in (0..12).chain([13]) {
+        receive(&mut world, tag, if tag == 13 { 800 } else { 8 });
+    }
+    nothing_is_left(&world);
+}
+
 #[test]
 fn all_of_a_queue_may_be_withdrawn() {
     let mut world = narrow(1);
@@ -175,7 +199,7 @@ fn one_that_its_receiver_was_told_of_is_not_cancelled() {
     nothing_is_left(&world);
 }
 
-/// Nobody can name one that was injected, nor has it an end.
+/// One that was injected may have ended for its sender, and is promised.
 #[test]
 fn an_injected_one_goes_all_the_same() {
     let mut world = narrow(1);

@@ -20,7 +20,7 @@ use crate::memory::Memory;
 use sluice_link::TaggedMessage;
 use sluice_proto::{Completion, Failure, Kind, Pending, ProbeAction, Space};
 use sluice_wire::{Addr, Packet, Parsed, PeerId, PtIndex, Region};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes behind each receive buffer that nothing may touch.
 pub const GUARD_BYTES: u64 = 16;
@@ -72,6 +72,8 @@ pub struct Judge {
     waited: BTreeMap<(usize, usize), Vec<usize>>,
     /// Messages whose bytes are where they belong, or that were dropped.
     landed: Vec<bool>,
+    /// Messages that have come to their receiver with their bytes.
+    came_whole: BTreeSet<usize>,
     /// Probes that found something.
     pub found: u64,
 }
@@ -90,6 +92,7 @@ impl Judge {
             probes: BTreeMap::new(),
             waited: BTreeMap::new(),
             landed: Vec::new(),
+            came_whole: BTreeSet::new(),
             found: 0,
         }
     }
@@ -267,6 +270,7 @@ impl Judge {
                 self.check_sent(world, sent);
             }
         }
+        self.check_kept(world);
         for (from, to) in self.matcher.pairs_on_their_way() {
             assert!(!world.has_nics(), "a message that an interface matches waits");
             // Only messages that nobody wants may keep it from being sent, and
@@ -319,6 +323,9 @@ impl Judge {
         let Packet::Put(put) = parsed.packet else { unreachable!("it is a put") };
         let id = self.matcher.arrive(from, to);
         let message = self.matcher.messages[id];
+        if put.rts.is_none() {
+            self.came_whole.insert(id);
+        }
         let len = put.rts.map_or(u64::from(parsed.payload_len), |rts| rts.total_len);
         let pt_index = if message.space == Space::Tagged { PtIndex(0) } else { PtIndex(1) };
         let wanted = (pt_index, message.tag, message.len);

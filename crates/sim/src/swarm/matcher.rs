@@ -62,6 +62,8 @@ pub struct Matcher {
     pub matched: BTreeMap<u64, usize>,
     /// By message: the context of its receive.
     pub receive_of: Vec<Option<u64>>,
+    /// By message: whether it has come to its receiver.
+    has_come: Vec<bool>,
     /// Receives whose context does not say where they stand, and one whose does.
     places: BTreeMap<u64, u64>,
 }
@@ -74,6 +76,7 @@ impl Matcher {
             processes: (0..processes).map(|_| Process::default()).collect(),
             matched: BTreeMap::new(),
             receive_of: Vec::new(),
+            has_come: Vec::new(),
             places: BTreeMap::new(),
         }
     }
@@ -83,6 +86,7 @@ impl Matcher {
         let id = self.messages.len();
         self.messages.push(message);
         self.receive_of.push(None);
+        self.has_come.push(false);
         self.on_their_way.entry((message.from, message.to)).or_default().push_back(id);
         id
     }
@@ -106,9 +110,7 @@ impl Matcher {
 
     /// Whether a message has come to its receiver and met no receive there.
     pub fn is_kept(&self, id: usize) -> bool {
-        let Message { from, to, .. } = self.messages[id];
-        let way = self.on_their_way.get(&(from, to));
-        self.receive_of[id].is_none() && way.is_none_or(|way| !way.contains(&id))
+        self.has_come[id] && self.receive_of[id].is_none()
     }
 
     /// Its sender has withdrawn a message. Whether it was on its way.
@@ -124,6 +126,7 @@ impl Matcher {
     pub fn arrive(&mut self, from: usize, to: usize) -> usize {
         let id = self.on_their_way.get_mut(&(from, to)).and_then(VecDeque::pop_front);
         let id = id.expect("what arrives was sent");
+        self.has_come[id] = true;
         let message = self.messages[id];
         let process = &mut self.processes[to];
         match process.posted.iter().position(|(_, wanted)| wanted.accepts(&message)) {

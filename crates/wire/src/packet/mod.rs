@@ -168,8 +168,9 @@ impl Packet {
     /// # Panics
     /// If the packet is one that [`Packet::parse`] would refuse: an announced
     /// put with an offset, an acknowledgement or a payload; one to be fetched
-    /// without a name; a silent acknowledgement of anything else; a payload on
-    /// a packet that has none.
+    /// without a name; a silent acknowledgement of anything else; the
+    /// acknowledgement of a match for what is never kept; a payload on a packet
+    /// that has none.
     #[must_use]
     #[inline(always)]
     pub fn emit(&self, seq: PacketSeq, credits: Credits, payload_len: u32) -> HeadBuf {

@@ -24,8 +24,8 @@ pub enum AckKind {
     /// Nothing to tell the program: the initiator itself must learn when the
     /// target has fetched the data of an announced put.
     Silent,
-    /// As a full one, once the put has met an entry that wants it: also one of a put that is kept
-    /// until then, which is acknowledged as soon as it is kept otherwise. Not of Portals.
+    /// As a full one, but of a put that is kept in lent memory not before it has met an entry
+    /// that wants it. Not of Portals.
     Matched,
 }
 
@@ -67,13 +67,6 @@ impl AckKind {
             AckKind::Silent => 4,
             AckKind::Matched => 5,
         }
-    }
-
-    /// Whether the initiator's program is told by an event.
-    #[must_use]
-    #[inline]
-    pub fn is_event(self) -> bool {
-        matches!(self, AckKind::Full | AckKind::Matched)
     }
 
     pub(crate) fn from_code(code: u8) -> Result<Option<AckKind>, WireError> {

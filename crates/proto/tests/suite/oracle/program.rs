@@ -219,7 +219,7 @@ impl Program {
         }
         let id = self.matcher.messages.len();
         let buf = self.world.alloc(from, &pattern(id as u64, len));
-        let level = if id % 2 == 0 { Delivery::Arrived } else { Delivery::Matched };
+        let level = if id.is_multiple_of(2) { Delivery::Arrived } else { Delivery::Matched };
         let send = Send {
             space,
             peer: PeerId(to as u32),

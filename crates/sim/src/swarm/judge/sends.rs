@@ -127,6 +127,18 @@ impl Judge {
         }
     }
 
+    /// Panics unless the senders of what is kept, whole, were told so that wait for no more.
+    pub(super) fn check_kept(&self, world: &World<'_>) {
+        for sent in self.sends.values() {
+            let message = &self.matcher.messages[sent.id];
+            let is_kept = self.matcher.is_kept(sent.id) && self.came_whole.contains(&sent.id);
+            let is_told = is_kept && sent.delivery != Some(Delivery::Matched);
+            if is_told && !world.is_cut(message.to, message.from) {
+                self.check_sent(world, sent);
+            }
+        }
+    }
+
     /// Panics unless a send that must have ended has.
     pub(super) fn check_sent(&self, world: &World<'_>, sent: &Sent) {
         let has_ended = sent.done || !sent.report || world.is_dead(sent.from);
