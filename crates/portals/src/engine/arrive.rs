@@ -89,7 +89,7 @@ impl Ni {
         }
         if arrival.brought_credits {
             if !self.owed.is_empty() || !self.kept_untold.is_empty() {
-                self.flush_owed(port);
+                self.flush_owed_to(port, from);
             }
             if self.waiting_now != 0 {
                 self.flush_waiting(port, from);
@@ -161,33 +161,59 @@ impl Ni {
 
     #[inline]
     pub(crate) fn answer<P: Port>(&mut self, port: &mut P, owed: Owed) {
-        let sent = self.links.send_control(port, owed.peer, &Packet::Ack(owed.ack));
-        if sent.is_err_and(|error| is_no_credit(&error)) {
-            if !mutants::is(Mutant::ForgetsAcknowledgements) {
-                self.owed.push_back(owed);
-            }
-        } else if !owed.held.is_none() {
-            self.links.free(port, owed.peer, owed.held);
+        if !self.try_answer(port, &owed) {
+            self.owed.entry(owed.peer).or_default().push_back(owed);
         }
     }
 
-    /// Sends the acknowledgements that waited for a control credit.
-    pub(crate) fn flush_owed<P: Port>(&mut self, port: &mut P) {
-        for _ in 0..self.owed.len() {
-            let Some(owed) = self.owed.pop_front() else { break };
-            self.answer(port, owed);
+    /// False if it has to wait for a control credit.
+    #[inline]
+    fn try_answer<P: Port>(&mut self, port: &mut P, owed: &Owed) -> bool {
+        let sent = self.links.send_control(port, owed.peer, &Packet::Ack(owed.ack));
+        if sent.is_err_and(|error| is_no_credit(&error)) {
+            return mutants::is(Mutant::ForgetsAcknowledgements);
         }
-        if !self.kept_untold.is_empty() {
-            let mut untold = std::mem::take(&mut self.kept_untold);
-            untold.retain(|_, kept| {
-                while let Some(&first) = kept.front()
-                    && self.tell_kept(port, first)
-                {
-                    kept.pop_front();
-                }
-                !kept.is_empty()
-            });
-            self.kept_untold = untold;
+        if !owed.held.is_none() {
+            self.links.free(port, owed.peer, owed.held);
+        }
+        true
+    }
+
+    /// Sends the acknowledgements that waited for control credits, as far as these go.
+    #[cold]
+    fn flush_owed<P: Port>(&mut self, port: &mut P) {
+        let mut peers: Vec<PeerId> = self.owed.keys().copied().collect();
+        peers.extend(self.kept_untold.keys().copied());
+        peers.sort_unstable();
+        peers.dedup();
+        for peer in peers {
+            self.flush_owed_to(port, peer);
+        }
+    }
+
+    /// Those to one peer. The first that finds no credit is the last that is tried: with thousands
+    /// of them each credit would cost as much otherwise.
+    #[cold]
+    pub(crate) fn flush_owed_to<P: Port>(&mut self, port: &mut P, peer: PeerId) {
+        if let Some(mut queue) = self.owed.remove(&peer) {
+            while let Some(owed) = queue.front()
+                && self.try_answer(port, owed)
+            {
+                queue.pop_front();
+            }
+            if !queue.is_empty() {
+                self.owed.insert(peer, queue);
+            }
+        }
+        if let Some(mut kept) = self.kept_untold.remove(&peer) {
+            while let Some(&first) = kept.front()
+                && self.tell_kept(port, first)
+            {
+                kept.pop_front();
+            }
+            if !kept.is_empty() {
+                self.kept_untold.insert(peer, kept);
+            }
         }
     }
 
@@ -203,7 +229,7 @@ impl Ni {
         opened: Opened,
     ) -> Result<(), PeerError> {
         self.links.on_connected(peer, opened)?;
-        self.flush_owed(port);
+        self.flush_owed_to(port, peer);
         self.flush_waiting(port, peer);
         self.feed_starved(port);
         self.fire(port);
@@ -213,7 +239,9 @@ impl Ni {
     /// Sends what an idle moment is for: credits, and answers that waited for
     /// a control credit.
     pub fn on_idle<P: Port>(&mut self, port: &mut P) {
-        self.flush_owed(port);
+        if !self.owed.is_empty() || !self.kept_untold.is_empty() {
+            self.flush_owed(port);
+        }
         if self.has_freed_reply_slots || !self.starved.is_empty() || self.waiting_now != 0 {
             self.feed_starved(port);
         }

@@ -39,7 +39,8 @@ pub struct Ni {
     pub(crate) eqs: Table<Eq>,
     pub(crate) vectors: Table<Vector>,
     pub(crate) operations: Table<Operation>,
-    pub(crate) owed: VecDeque<Owed>,
+    /// By initiator: acknowledgements that wait for a control credit.
+    pub(crate) owed: BTreeMap<PeerId, VecDeque<Owed>>,
     /// By initiator: puts that are kept in lent memory, of which it is not told yet, for want of
     /// a control credit. Also such as have met an entry since: they are `owed`, and dropped at the next
     /// look. Each holds data credits, there or here, which bound them.
@@ -91,7 +92,7 @@ impl Ni {
             eqs: Table::new(limits.eqs_max),
             vectors: Table::new(limits.vectors_max),
             operations: Table::new(limits.operations_max),
-            owed: VecDeque::new(),
+            owed: BTreeMap::new(),
             kept_untold: BTreeMap::new(),
             waiting: BTreeMap::new(),
             waiting_now: 0,
@@ -170,7 +171,8 @@ impl Ni {
     /// Acknowledgements that wait for a control credit.
     #[must_use]
     pub fn owed_now(&self) -> usize {
-        self.owed.len() + self.kept_untold.values().map(VecDeque::len).sum::<usize>()
+        let owed: usize = self.owed.values().map(VecDeque::len).sum();
+        owed + self.kept_untold.values().map(VecDeque::len).sum::<usize>()
     }
 
     /// Most data slots that `peer` may ever grant; zero if it was never spoken to.

@@ -70,12 +70,11 @@ impl Ni {
     pub fn on_peer_gone<P: Port>(&mut self, port: &mut P, peer: PeerId, why: PeerError) {
         self.links.drop_peer(peer, why);
         self.kept_untold.remove(&peer);
-        self.owed.retain(|owed| {
-            if owed.peer == peer && !owed.held.is_none() {
+        for owed in self.owed.remove(&peer).into_iter().flatten() {
+            if !owed.held.is_none() {
                 self.links.free(port, peer, owed.held);
             }
-            owed.peer != peer
-        });
+        }
         let (gone, why) = (why, NiFail::Undeliverable(why));
         let doomed: Vec<Handle<Operation>> = self
             .operations
