@@ -8,6 +8,7 @@ use crate::objects::request::{Owed, Taken};
 use sluice_link::mutants::{self, Mutant};
 use sluice_link::{Arrival, Held, MailboxRegion, Opened, PeerError, Port, SendError, Violation};
 use sluice_wire::{GetDone, Packet, Parsed, PeerId};
+use std::collections::BTreeSet;
 
 impl Ni {
     /// Handles a packet that has arrived.
@@ -182,10 +183,8 @@ impl Ni {
     /// Sends the acknowledgements that waited for control credits, as far as these go.
     #[cold]
     fn flush_owed<P: Port>(&mut self, port: &mut P) {
-        let mut peers: Vec<PeerId> = self.owed.keys().copied().collect();
-        peers.extend(self.kept_untold.keys().copied());
-        peers.sort_unstable();
-        peers.dedup();
+        let peers: BTreeSet<PeerId> =
+            self.owed.keys().chain(self.kept_untold.keys()).copied().collect();
         for peer in peers {
             self.flush_owed_to(port, peer);
         }

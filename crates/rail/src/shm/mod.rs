@@ -318,13 +318,16 @@ impl Shm {
     /// With too many peers known, and for the label zero, which is none, this
     /// is an id that nothing reaches.
     pub fn peer_named(&mut self, label: u64) -> PeerId {
-        // The end of one that has closed may not be noticed yet.
-        while let Some(newest) = self.peers.find_named(label)
-            && self.has_left(newest)
-        {
+        let peer = loop {
+            let Some(newest) = self.peers.find_named(label) else {
+                break self.peers.add_named(label).unwrap_or(PeerId(u32::MAX));
+            };
+            if !self.has_left(newest) {
+                break newest;
+            }
+            // Its end is not noticed yet.
             self.peers.lose(newest);
-        }
-        let peer = self.peers.named(label).unwrap_or(PeerId(u32::MAX));
+        };
         self.note_seen(peer);
         peer
     }

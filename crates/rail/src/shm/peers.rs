@@ -189,14 +189,10 @@ impl Peers {
         Ok(peer)
     }
 
-    /// The newest peer that calls itself `label` and has not ended; one without
-    /// an address if there is none. `None` if there are too many peers, and for
-    /// the label zero.
-    pub(super) fn named(&mut self, label: u64) -> Option<PeerId> {
-        if label == 0 {
-            return None;
-        }
-        self.find_named(label).or_else(|| self.add(None, label, Life::Named))
+    /// A peer without an address that is to call itself `label`. `None` if there are too
+    /// many peers, and for the label zero.
+    pub(super) fn add_named(&mut self, label: u64) -> Option<PeerId> {
+        if label == 0 { None } else { self.add(None, label, Life::Named) }
     }
 
     /// The newest peer that calls itself `label` and has not ended, if there is one.
