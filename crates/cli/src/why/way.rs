@@ -78,8 +78,13 @@ fn in_shared_memory(len: u64) -> (&'static str, String) {
             format!(
                 "in bounce memory, a buffer of the sender's that its slot names, in portions of \
                  {}: the receiver copies one while the sender stores the next; in slots of the \
-                 mailbox if no buffer is free",
-                bytes(PayloadPlace::portion_bytes(len))
+                 mailbox if no buffer is free{}",
+                bytes(PayloadPlace::portion_bytes(len)),
+                if PayloadPlace::is_compared(len) {
+                    "; announced, and copied by both sides, where the receiver has found that faster"
+                } else {
+                    ""
+                }
             ),
         ),
     }
@@ -100,6 +105,9 @@ mod tests {
         assert_eq!(name(Protocol::Eager, 9 << 10), "portions");
         assert_eq!(name(Protocol::Cooperative, 64 << 10), "shared copy");
         assert_eq!(Way::of(Protocol::Eager, 8 << 10, true).name, "packet");
+        let may_be_announced =
+            |len| Way::of(Protocol::Eager, len, false).said.contains("announced");
+        assert_eq!([32, 64, 256].map(|kib| may_be_announced(kib << 10)), [false, true, true]);
         let said = Way::of(Protocol::Eager, 256, false).said;
         assert!(said.contains(&bytes(least)), "{said}");
     }

@@ -14,7 +14,6 @@
 
 use super::handover::Handover;
 use super::segment::CHUNK_CLAIMS_MAX;
-use super::ways::Begun;
 use crate::faults;
 use rustix::io::Errno;
 use sluice_link::chunk_claims::{Side, chunk_bytes};
@@ -60,8 +59,8 @@ pub(super) struct Share {
     /// All chunks are accounted for, and those that were handed over are in the ring before this
     /// position.
     pub(super) handed_until: Option<u64>,
-    /// The way that its reader chose in its first turn.
-    pub(super) begun: Option<Begun>,
+    /// Its reader, this process, has had its first turn.
+    pub(super) has_begun: bool,
 }
 
 impl Share {
@@ -76,7 +75,7 @@ impl Share {
             handover: Handover::Unasked,
             absent_since: None,
             handed_until: None,
-            begun: None,
+            has_begun: false,
         }
     }
 }
@@ -139,6 +138,15 @@ impl Queue {
         let most = usize::from(CHUNK_CLAIMS_MAX);
         assert!(self.waiting.len() < most, "one read for each transfer's claims");
         self.waiting.push_back(transfer);
+    }
+
+    /// The lengths of those that both sides copy from `peer` to here, and whose first turn was.
+    pub(super) fn begun_of(&self, peer: PeerId) -> impl Iterator<Item = u64> {
+        let begun = |share: Share| share.side == Side::Owner && share.has_begun;
+        let queued = self.waiting.iter().chain(&self.transfers);
+        queued
+            .filter(move |transfer| transfer.peer == peer && transfer.share.is_some_and(begun))
+            .map(|transfer| transfer.local.len)
     }
 
     /// Whether there are transfers, and all of them wait for the other side.

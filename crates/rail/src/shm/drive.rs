@@ -7,7 +7,7 @@
 //! half of all polls are such. What is looked after now and then is in `housekeeping`.
 
 use super::bounce;
-use super::bulk::{PASS_BYTES, Transfer, Turn};
+use super::bulk::{Direction, PASS_BYTES, Transfer, Turn};
 use super::copy::slot_bytes;
 use super::doorbell::SLEEP_NS_MAX;
 use super::handover::Handed;
@@ -18,6 +18,7 @@ use super::prefetch::CAN_FETCH;
 use super::processor::is_intel;
 use super::ring::{WORDS, writer_of};
 use super::segment::Claim;
+use super::ways::is_compared;
 use super::{Shm, backing};
 use sluice_link::{ClaimsId, Machine, PeerError, RailError};
 use sluice_wire::{Nanos, Packet, PeerId, Plain, PlainParsed, Put, Rts};
@@ -504,6 +505,9 @@ impl Shm {
         if let Some(share) = transfer.share {
             return self.turn_shared(transfer, share);
         }
+        let is_whole = transfer.done == 0 && len == transfer.local.len;
+        let is_timed = transfer.direction == Direction::Read && is_whole && is_compared(len);
+        let begun = is_timed.then(|| self.refresh_now());
         looks::note_work(self.segment.look());
         let moved = self.move_slice(&transfer, len);
         self.note_look();
@@ -514,6 +518,11 @@ impl Shm {
                 if transfer.done < transfer.local.len {
                     Turn::More(transfer)
                 } else {
+                    if let Some(begun) = begun {
+                        self.note_arrival(transfer.peer, |ways, now| {
+                            ways.note_alone(transfer.local.len, begun, now);
+                        });
+                    }
                     Turn::End(Ok(()))
                 }
             }

@@ -32,7 +32,7 @@ use super::bulk::{Direction, Share, Transfer};
 use super::packets::Copied;
 use super::ring::WORDS;
 use super::segment::Segment;
-use super::ways::Way;
+use super::ways::{Way, class_of};
 use super::{Shm, looks};
 use sluice_link::chunk_claims::{Side, chunk, chunk_bytes, chunks};
 use sluice_link::{ClaimsId, HANDOVER_SLOTS, RailError};
@@ -317,8 +317,7 @@ impl Shm {
         }
         let now = self.refresh_now();
         let peer = transfer.peer;
-        let may_take_in = share.handover != Handover::Unasked
-            || self.may_take_in(peer, transfer.local.len) && self.chooses(transfer, share, now);
+        let may_take_in = share.handover != Handover::Unasked || self.chooses(transfer, share, now);
         let segment = self.peers.segment(peer).filter(|_| may_take_in);
         let came = segment.map(|segment| segment.came);
         let waits = match (share.handover, came) {
@@ -367,23 +366,29 @@ impl Shm {
 
     /// Whether the reader of a transfer, which has its first turn now, wants chunks of it handed over.
     fn chooses(&mut self, transfer: &Transfer, share: &mut Share, now: Nanos) -> bool {
+        let len = transfer.local.len;
+        let is_first = !self.is_under_way(transfer);
+        let may_take_in = self.may_take_in(transfer.peer, len);
         let Some((_, segment)) = self.peers.mailbox_and_segment(transfer.peer) else {
             return false;
         };
-        let begun = segment.ways.begin(transfer.local.len, now);
-        share.begun = Some(begun);
-        begun.way == Way::HandedOver
+        share.has_begun = true;
+        segment.ways.begin(len, may_take_in, is_first, now) == Way::HandedOver
     }
 
     /// All of a transfer to this process is there.
     pub(super) fn note_way(&mut self, transfer: &Transfer, share: &Share) {
-        let Some(begun) = share.begun else { return };
-        let now = self.refresh_now();
-        let Some((_, segment)) = self.peers.mailbox_and_segment(transfer.peer) else { return };
-        // Of others the reader copied some, because it had waited in vain.
-        let was_handed = matches!(share.handover, Handover::On(_));
-        let is_pure = was_handed == (begun.way == Way::HandedOver);
-        segment.ways.end(begun, transfer.local.len, is_pure, now);
+        if !share.has_begun {
+            return;
+        }
+        let is_last = !self.is_under_way(transfer);
+        self.note_arrival(transfer.peer, |ways, now| ways.end(transfer.local.len, is_last, now));
+    }
+
+    /// Whether another transfer is that is timed together with one which has its turn.
+    fn is_under_way(&self, transfer: &Transfer) -> bool {
+        let class = class_of(transfer.local.len);
+        self.transfers.begun_of(transfer.peer).any(|len| class_of(len) == class)
     }
 
     /// Takes in a chunk that `peer` has handed over by the packet at the head. False if no peer that
@@ -411,6 +416,8 @@ impl Shm {
         let Some(slots) = self.take_up(copy, peer, handed.slots(), HEADER_BYTES, handed.len) else {
             return false;
         };
+        // It is no message.
+        self.current.begun = None;
         if let Some(to) = to {
             if self.try_copy_payload(0, to, handed.len) == Copied::Done {
                 self.stats.count_moved(Direction::Read, handed.len.into());

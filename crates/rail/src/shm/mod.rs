@@ -24,6 +24,7 @@
 //! - No locks: one thread at a time uses a rail.
 
 mod ahead;
+mod announcing;
 mod backing;
 pub(crate) mod bell;
 mod bounce;
@@ -74,6 +75,7 @@ mod stats;
 mod stores;
 #[cfg(test)]
 pub(crate) mod tests;
+mod times;
 mod watch;
 mod ways;
 

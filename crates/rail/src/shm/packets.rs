@@ -15,7 +15,8 @@ use super::ring::{Step, WORDS, writer_of};
 use super::segment::Segment;
 use super::shared_bytes::{Behind, copy_before, copy_shared};
 use super::stores::{Parts, TIMED_BYTES_MIN, ticks};
-use sluice_wire::{Addr, HeadBuf, PeerId, Region, SLOT_BYTES, slots_for};
+use super::ways::{Ways, is_compared};
+use sluice_wire::{Addr, HeadBuf, Nanos, PeerId, Region, SLOT_BYTES, slots_for};
 use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,6 +35,8 @@ pub(super) struct Current {
     pub(super) place: Place,
     /// Whether its payload is cut (`portions`).
     is_cut: Cell<bool>,
+    /// When it was taken up, if it is a message that is long enough to be compared with announced ones.
+    pub(super) begun: Option<Nanos>,
 }
 
 impl Current {
@@ -44,6 +47,7 @@ impl Current {
             payload_len: 0,
             place: Place::Ring,
             is_cut: Cell::new(false),
+            begun: None,
         }
     }
 }
@@ -227,6 +231,21 @@ impl Shm {
         self.expect_to_write(at..at + len, is_stream);
     }
 
+    /// A long message of a peer is here. What is known of its ways is told, and the peer how the
+    /// next ones had better come.
+    #[cold]
+    pub(super) fn note_arrival(&mut self, peer: PeerId, tell: impl FnOnce(&mut Ways, Nanos)) {
+        let now = self.refresh_now();
+        let Some((_, segment)) = self.peers.mailbox_and_segment(peer) else { return };
+        tell(&mut segment.ways, now);
+        segment.say_wanted();
+    }
+
+    /// Whether the memory of a peer can be read from here.
+    pub(super) fn is_direct(&self, peer: PeerId) -> bool {
+        self.peers.get(peer).is_some_and(|peer| peer.direct)
+    }
+
     /// A long payload was stored for a peer, just now.
     #[inline(never)]
     fn note_written(&mut self, peer: PeerId) {
@@ -281,6 +300,9 @@ impl Shm {
             if until.is_some() {
                 prefetch(std::ptr::from_ref(self.peers.segment(peer)?.portions()));
             }
+            if is_compared(payload_len.into()) && self.is_direct(peer) {
+                self.current.begun = Some(self.refresh_now());
+            }
             let behind = Behind::next_if(is_whole);
             self.current.place = Place::Bounce(peer, at, until, behind);
         }
@@ -305,13 +327,18 @@ impl Shm {
     /// It has been handled: there is no payload to copy any more.
     #[inline(always)]
     pub(super) fn put_down(&mut self, slots: u32) {
-        self.current.payload_len = 0;
+        let payload_len = std::mem::take(&mut self.current.payload_len);
         match std::mem::replace(&mut self.current.place, Place::Ring) {
             Place::Ring | Place::Kept(_) => {}
             Place::Bounce(peer, ..) => {
                 self.peers.note_bounce_read(peer);
+                let begun = self.current.begun.take();
                 if self.current.is_cut.take() {
                     self.end_cut(peer);
+                } else if let Some(begun) = begun {
+                    self.note_arrival(peer, |ways, now| {
+                        ways.note_eager(payload_len.into(), begun, now);
+                    });
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 use super::bounce::{may_bounce, worth_bytes_min};
 use super::portions::{portion_bytes, whole_bytes_max};
+use super::ways::is_compared;
 use sluice_wire::{Plain, slots_for};
 
 /// Where the payload of an eager message lies on its way.
@@ -30,6 +31,12 @@ impl PayloadPlace {
     #[must_use]
     pub fn portion_bytes(len: u64) -> u64 {
         portion_bytes(usize::try_from(len).unwrap_or(usize::MAX)) as u64
+    }
+
+    /// Whether the receiver of messages of so many bytes measures if they had better be announced.
+    #[must_use]
+    pub fn is_compared(len: u64) -> bool {
+        is_compared(len)
     }
 
     /// That of a message of so many bytes without options.

@@ -11,6 +11,7 @@ use super::peers::Life;
 use super::portions;
 use super::segment::Segment;
 use super::shared_bytes::copy_shared;
+use super::ways::wants_announced;
 use super::{BulkKind, Shm, backing};
 use crate::shm::watch::Watch;
 use crate::shortage::is_shortage;
@@ -59,9 +60,13 @@ impl Transport for Shm {
 
     fn is_looking(&mut self, peer: PeerId, bytes: u64) -> bool {
         let now = self.refresh_now();
-        let is_direct = self.peers.get(peer).is_some_and(|peer| peer.direct);
+        let is_direct = self.is_direct(peer);
         let Some((_, segment)) = self.peers.mailbox_and_segment(peer) else { return false };
         let Some(entry) = segment.bounces.entry else { return false };
+        let wanted = self.segment.wanted(entry).load(Ordering::Relaxed);
+        if is_direct && wants_announced(wanted, bytes) {
+            return false;
+        }
         let read = self.segment.bounces_read(entry).load(Ordering::Relaxed);
         let is_at_it = segment.bounces.has_just_read(read, now);
         // A single long one may get to a far receiver sooner if both sides have the system copy.

@@ -11,12 +11,12 @@
 //! | 640 | the owner's look (`looks`), alone likewise |
 //! | 4096 | [`CHUNK_CLAIMS_MAX`] lines of chunk claims, for transfers that others help to copy |
 //! | 20480 | [`PUBLISHED_MAX`] lines of regions that peers move without the owner's call |
-//! | 28672 | one [`ENTRY_BYTES`] entry per writer: claim, card, the line that it uses, intent |
+//! | 28672 | one [`ENTRY_BYTES`] entry per writer: claim, card, the line that it uses, intent, how many of the owner's buffers it has read, which of the owner's messages it wants announced |
 //! | next page | the ring |
 //! | next page | the owner's bounce buffers, [`bounce_bytes`] |
 //!
 //! Invariants: the owner never relies on anything that it could read back from
-//! here, but for the counts of bounce buffers that were read, which are checked (`bounce`);
+//! here, but for the counts of bounce buffers that were read, which are checked (`bounce`), and for hints;
 //! whoever attaches copies the header and checks it against the size of what was mapped before it
 //! touches anything else.
 
@@ -50,7 +50,7 @@ pub(super) const ENTRY_BYTES: usize = 256;
 pub(super) const CHUNK_CLAIMS_MAX: u16 = 256;
 const PAGE_BYTES: usize = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"SLUICEsg");
-const VERSION: u64 = 16;
+const VERSION: u64 = 17;
 const HEADER_WORDS: usize = 16;
 const ENTRY_CLAIMS_AT: usize = 128;
 const CLOSED_AT: usize = 192;
@@ -66,6 +66,7 @@ const ENTRY_IN_USE_AT: usize = 96;
 const ENTRY_INTENT_AT: usize = 128;
 /// Beside the intent: whoever writes one soon writes the other.
 const ENTRY_BOUNCES_READ_AT: usize = ENTRY_INTENT_AT + 8;
+const ENTRY_WANTED_AT: usize = ENTRY_INTENT_AT + 16;
 
 const _: () = {
     assert!(HEADER_WORDS * 8 <= ENTRY_CLAIMS_AT);
@@ -402,12 +403,28 @@ impl Segment {
         self.entry_word(index, ENTRY_BOUNCES_READ_AT)
     }
 
+    /// Which messages of the owner's the writer with entry `index` had better have announced, as
+    /// [`Ways::wanted`] says. A hint.
+    #[inline]
+    pub(super) fn wanted(&self, index: u16) -> &AtomicU64 {
+        self.entry_word(index, ENTRY_WANTED_AT)
+    }
+
     /// This process has read one more of them.
     #[inline]
     pub(super) fn note_bounce_read(&mut self) {
         let Some(own) = self.entry else { return };
         let at = ENTRIES_AT + usize::from(own.index) * ENTRY_BYTES + ENTRY_BOUNCES_READ_AT;
         self.bounces.note_read(self.mapping.word(at));
+    }
+
+    /// A long message of the owner's has come, and the owner learns how the next ones had better come.
+    pub(super) fn say_wanted(&self) {
+        let Some(own) = self.entry else { return };
+        let (word, wanted) = (self.wanted(own.index), self.ways.wanted());
+        if word.load(Ordering::Relaxed) != wanted {
+            word.store(wanted, Ordering::Relaxed);
+        }
     }
 
     /// The writing end with entry `index`, which the caller has claimed.
@@ -504,6 +521,7 @@ impl Segment {
     pub(super) fn free(&self, index: u16) {
         self.intent(index).store(0, Ordering::Relaxed);
         self.bounces_read(index).store(0, Ordering::Relaxed);
+        self.wanted(index).store(0, Ordering::Relaxed);
         self.in_use(index).end();
         let word = self.entry_word(index, 0);
         let generation = word.load(Ordering::Relaxed).wrapping_add(CLAIM_GENERATION_STEP);

@@ -1,33 +1,34 @@
-//! Which of two ways moves a transfer that both sides copy in less time: chunks that are handed over
-//! (`handover`), or chunks that both have the system copy into their place.
+//! Which way long messages from a peer come in less time: chunks of an announced one that are handed over
+//! (`handover`), chunks of one that both sides have the system copy into their place, or, up to 256 KiB, with
+//! its packet (`announcing`).
 //!
-//! Neither is faster everywhere. Where a sender's buffer is in its own cache and nobody has written it
+//! None is faster everywhere. Where a sender's buffer is in its own cache and nobody has written it
 //! since, the system takes half the time on some processors, and where buffers are new each time it takes more
-//! (`docs/decisions/0030-the-reader-chooses-the-way.md`). So the reader of a transfer measures both. It knows when a transfer has begun and
-//! when all of it is there; its writer is told by what the reader says in the line of the claims.
+//! (`docs/decisions/0030-the-reader-chooses-the-way.md`). So the reader measures. It knows when a message begins
+//! to come and when all of it is there; its writer is told by what the reader says in the line of the claims,
+//! and in its entry.
 //!
-//! What counts is how many bytes of transfers from the peer were completed while one was under way, and in what time: those of a
-//! window wait for each other. Each peer and each length class, a power of two, is judged by itself. After [`LOOK_EVERY`]
-//! transfers one goes the other way, or one window of so many, and the next one too if that took less time.
+//! What counts is how many bytes have come in a burst, and in what time ([`Burst`]). All transfers of a burst go
+//! one way. Each peer and each length class, a power of two, is judged by itself. After [`LOOK_EVERY`] times as
+//! many transfers as came the other way, a burst goes the other way, and the next one too if that took less
+//! time.
 
+use super::announcing::Announcing;
+use super::bounce::PAYLOAD_BYTES_MAX;
+use super::times::{Burst, Times, for_unit, is_better};
 use sluice_wire::Nanos;
 
-/// So many transfers go the way that took less time before one goes the other.
+/// So many transfers go the way that took less time for each that goes the other.
 const LOOK_EVERY: u16 = 64;
-/// Times that are kept of each way. The second shortest counts: one that was held up changes nothing, nor
-/// does one that was luckier than others.
-const KEPT: usize = 4;
-/// So many are wanted of each way before one is chosen.
-const WANTED: usize = 2;
-/// The other way has to take less than so many percent of the time, or nothing changes.
-const BETTER_PERCENT: u64 = 90;
 /// Length classes: the first ends here, each other one is twice as long, and the last has no end.
-const CLASS_BYTES: u64 = 512 << 10;
-const CLASSES: usize = 5;
-/// Times are kept as if transfers had so many bytes.
-const UNIT_BYTES: u64 = 64 << 10;
-/// Most transfers that are looked at together.
-const TOGETHER_MAX: u16 = 64;
+const CLASS_BYTES: u64 = 128 << 10;
+const CLASSES: usize = 7;
+/// The first of them are of messages that may come eagerly.
+const EAGER_CLASSES: usize = 3;
+/// The shortest message of which eager and announced ones are compared.
+const COMPARED_BYTES_MIN: u64 = 64 << 10;
+/// Most transfers that are timed together.
+const BURST_MAX: u16 = 256;
 
 /// How a transfer goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,102 +46,147 @@ impl Way {
     }
 }
 
-/// What is known of transfers from one peer.
+/// What is known of messages from one peer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ways {
     classes: [Class; CLASSES],
-}
-
-/// A transfer that is under way.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Begun {
-    pub(super) way: Way,
-    at: Nanos,
-    /// Bytes of those of its class that had ended.
-    ended_bytes: u64,
+    announcing: [Announcing; EAGER_CLASSES],
 }
 
 #[derive(Clone, Debug, Default)]
 struct Class {
-    /// Bytes of all that were begun and have come whole.
-    ended_bytes: u64,
-    /// The last times of each way, in nanoseconds; zero for none.
-    times: [[u32; KEPT]; 2],
-    next: [u8; 2],
+    /// Transfers that are under way, and how they go.
+    burst: Burst,
+    burst_way: Option<Way>,
+    /// The last times of each way.
+    times: [Times; 2],
     /// The way of the next transfers.
     way: Option<Way>,
-    /// So many go that way until one goes the other.
+    /// So many go that way until some go the other.
     until_look: u16,
-    /// So many more go the other.
-    looks: u16,
-    /// How many are under way together: so many end while one is, if it is the last of a window.
-    together: Together,
-}
-
-/// The others of a window have seen only some of it, so they tell nothing.
-#[derive(Clone, Debug, Default)]
-struct Together {
-    count: u16,
-    /// How many have told of fewer since one told of so many, and of how many at most.
-    fewer: u16,
-    fewer_max: u16,
 }
 
 impl Ways {
-    /// A transfer of so many bytes begins, by a way that is chosen now.
-    pub(super) fn begin(&mut self, len: u64, now: Nanos) -> Begun {
+    /// A transfer of so many bytes begins, by a way that is chosen now if it `may_be_handed` over. Whether it
+    /// `is_first`: none of its class is under way.
+    pub(super) fn begin(
+        &mut self,
+        len: u64,
+        may_be_handed: bool,
+        is_first: bool,
+        now: Nanos,
+    ) -> Way {
+        // What is handed over goes as an eager message does, with more around it.
+        let is_instead = self.compared(len).is_some_and(|announcing| announcing.is_wanted());
         let class = &mut self.classes[class_of(len)];
-        Begun { way: class.choose(), at: now, ended_bytes: class.ended_bytes }
+        if is_first {
+            // Those of a burst that failed told nothing of their end.
+            class.give_up();
+        }
+        let chosen = if is_instead { Way::BySystem } else { class.choose() };
+        class.begin(chosen, may_be_handed, now)
     }
 
-    /// It has ended, and all of it has gone that way if it `is_pure`.
-    pub(super) fn end(&mut self, begun: Begun, len: u64, is_pure: bool, now: Nanos) {
-        let class = &mut self.classes[class_of(len)];
-        class.ended_bytes = class.ended_bytes.wrapping_add(len);
-        if !is_pure || len == 0 {
-            return;
+    /// One has ended. Whether it `is_last`: no other one of its class is under way.
+    pub(super) fn end(&mut self, len: u64, is_last: bool, now: Nanos) {
+        let time = self.classes[class_of(len)].end(len, is_last, now);
+        if let Some(announcing) = self.compared(len) {
+            announcing.note_announced(time);
         }
-        let bytes = class.ended_bytes.wrapping_sub(begun.ended_bytes).max(len);
-        let took = u128::from(now.since(begun.at).0) * u128::from(UNIT_BYTES) / u128::from(bytes);
-        let ended = (bytes / len).min(TOGETHER_MAX.into()) as u16;
-        let is_last = class.together.is_last(ended);
-        class.until_look = class.until_look.min(class.looks_every());
-        class.looks = class.looks.min(class.together.count);
-        if is_last {
-            class.note(begun.way, u32::try_from(took).unwrap_or(u32::MAX).max(1));
+    }
+
+    /// A message of so many bytes has come with its packet, and was copied from `begun` until now.
+    pub(super) fn note_eager(&mut self, len: u64, begun: Nanos, now: Nanos) {
+        if let Some(announcing) = self.compared(len) {
+            announcing.note_eager(len, begun, now);
         }
+    }
+
+    /// The reader alone has had the system copy a transfer, from `begun` until now. Where announced messages are
+    /// copied by both sides it was none.
+    pub(super) fn note_alone(&mut self, len: u64, begun: Nanos, now: Nanos) {
+        let is_shared = self.classes[class_of(len)].time(Way::BySystem).is_some();
+        if let Some(announcing) = self.compared(len).filter(|_| !is_shared) {
+            announcing.note_announced(Some(for_unit(now.since(begun).0, len)));
+        }
+    }
+
+    /// What is known of whether messages of so many bytes had better be announced.
+    fn compared(&mut self, len: u64) -> Option<&mut Announcing> {
+        if is_compared(len) { self.announcing.get_mut(class_of(len)) } else { None }
+    }
+
+    /// The length classes, a bit each, of messages that had better be announced.
+    pub(super) fn wanted(&self) -> u64 {
+        self.announcing.iter().rev().fold(0, |bits, one| bits << 1 | u64::from(one.is_wanted()))
     }
 }
 
+/// Whether the reader of a message, who has said what it `wanted`, wants it announced. Whatever was said,
+/// short ones are not, nor those that are never sent eagerly.
+pub(super) fn wants_announced(wanted: u64, len: u64) -> bool {
+    is_compared(len) && wanted >> class_of(len) & 1 != 0
+}
+
+/// Whether eager and announced messages of so many bytes are compared.
+pub(super) fn is_compared(len: u64) -> bool {
+    (COMPARED_BYTES_MIN..=PAYLOAD_BYTES_MAX as u64).contains(&len)
+}
+
 impl Class {
-    fn choose(&mut self) -> Way {
-        let Some(way) = self.way else {
-            let is_tried = self.time(Way::HandedOver).is_some();
-            return if is_tried { Way::BySystem } else { Way::HandedOver };
-        };
-        if self.looks == 0 && self.until_look == 0 {
-            self.looks = self.together.count.max(1);
-            self.until_look = self.looks_every();
-        }
-        if self.looks != 0 {
-            self.looks -= 1;
-            return way.other();
-        }
-        self.until_look -= 1;
+    fn give_up(&mut self) {
+        self.burst.close(None);
+        self.burst_way = None;
+    }
+
+    fn begin(&mut self, chosen: Way, may_be_handed: bool, now: Nanos) -> Way {
+        let chosen = self.burst_way.unwrap_or(chosen);
+        self.burst.open(now);
+        let way = if may_be_handed { chosen } else { Way::BySystem };
+        self.burst.is_mixed |= way != chosen;
+        self.burst_way = Some(chosen);
         way
     }
 
+    fn choose(&self) -> Way {
+        match self.way {
+            None if self.time(Way::HandedOver).is_none() => Way::HandedOver,
+            None => Way::BySystem,
+            Some(way) if self.until_look == 0 => way.other(),
+            Some(way) => way,
+        }
+    }
+
+    /// One has ended. What each of its burst has taken, if that is over and the system has copied it.
+    fn end(&mut self, len: u64, is_last: bool, now: Nanos) -> Option<u32> {
+        self.burst.add(len, now);
+        if !is_last && self.burst.count() < BURST_MAX {
+            return None;
+        }
+        let count = self.burst.count();
+        let time = self.burst.close((!is_last).then_some(now));
+        // Of a stream without an end those that are under way still go as they do.
+        let way = self.burst_way.take()?;
+        let is_usual = self.way == Some(way);
+        self.until_look = if is_usual {
+            self.until_look.saturating_sub(count)
+        } else {
+            count.saturating_mul(LOOK_EVERY)
+        };
+        self.note(way, time?);
+        time.filter(|_| way == Way::BySystem)
+    }
+
     fn note(&mut self, way: Way, time: u32) {
-        let at = &mut self.next[way as usize];
-        self.times[way as usize][usize::from(*at)] = time;
-        *at = (*at + 1) % KEPT as u8;
+        self.times[way as usize].note(time);
         let (Some(handed), Some(by_system)) =
             (self.time(Way::HandedOver), self.time(Way::BySystem))
         else {
             return;
         };
         let Some(now) = self.way else {
-            self.take(if handed <= by_system { Way::HandedOver } else { Way::BySystem });
+            self.way = Some(if handed <= by_system { Way::HandedOver } else { Way::BySystem });
+            self.until_look = LOOK_EVERY;
             return;
         };
         let (mine, others) = match now {
@@ -148,53 +194,21 @@ impl Class {
             Way::BySystem => (by_system, handed),
         };
         if is_better(others, mine) {
-            self.take(now.other());
+            self.way = Some(now.other());
+            self.until_look = self.until_look.max(LOOK_EVERY);
         } else if way != now && is_better(time, mine) {
             self.until_look = 0;
         }
     }
 
-    fn take(&mut self, way: Way) {
-        self.way = Some(way);
-        self.until_look = self.looks_every();
-        self.looks = 0;
-    }
-
-    fn looks_every(&self) -> u16 {
-        LOOK_EVERY * self.together.count.max(1)
-    }
-
     /// What a transfer takes that goes this way, once that is known.
     fn time(&self, way: Way) -> Option<u32> {
-        let mut sorted = self.times[way as usize];
-        sorted.sort_unstable();
-        let known = &sorted[sorted.iter().take_while(|&&time| time == 0).count()..];
-        (known.len() >= WANTED).then(|| known[1])
+        self.times[way as usize].usual()
     }
 }
 
-impl Together {
-    /// One has ended, and so many while it was under way. Says whether it was the last of a window.
-    fn is_last(&mut self, ended: u16) -> bool {
-        let is_last = ended >= self.count;
-        if is_last {
-            *self = Together { count: ended, ..Together::default() };
-        } else {
-            self.fewer += 1;
-            self.fewer_max = self.fewer_max.max(ended);
-            if self.fewer > 2 * self.count {
-                *self = Together { count: self.fewer_max, ..Together::default() };
-            }
-        }
-        is_last
-    }
-}
-
-fn is_better(others: u32, mine: u32) -> bool {
-    u64::from(others) * 100 < u64::from(mine) * BETTER_PERCENT
-}
-
-fn class_of(len: u64) -> usize {
+/// The length class of a transfer.
+pub(super) fn class_of(len: u64) -> usize {
     let class = (len / CLASS_BYTES).checked_ilog2().map_or(0, |class| class as usize + 1);
     class.min(CLASSES - 1)
 }
@@ -204,7 +218,7 @@ impl Ways {
     /// The next transfers of each class go this way, [`LOOK_EVERY`] of them.
     pub(super) fn only(way: Way) -> Ways {
         let class = Class { way: Some(way), until_look: LOOK_EVERY, ..Class::default() };
-        Ways { classes: [(); CLASSES].map(|()| class.clone()) }
+        Ways { classes: [(); CLASSES].map(|()| class.clone()), ..Ways::default() }
     }
 }
 
@@ -214,79 +228,130 @@ mod tests {
 
     const LEN: u64 = 1 << 20;
 
-    /// So many transfers, one after the other, which take so long by the two ways. Says how many were handed over.
-    fn transfers(ways: &mut Ways, now: &mut u64, count: u32, took: [u64; 2]) -> u32 {
-        let mut handed = 0;
-        for _ in 0..count {
-            let begun = ways.begin(LEN, Nanos(*now));
-            handed += u32::from(begun.way == Way::HandedOver);
-            *now += took[begun.way as usize];
-            ways.end(begun, LEN, true, Nanos(*now));
+    /// A peer that sends windows, and the clock.
+    #[derive(Default)]
+    struct Peer {
+        ways: Ways,
+        now: u64,
+    }
+
+    impl Peer {
+        /// So many windows of so many transfers, each of which takes so long by the two ways. Says how many
+        /// were handed over.
+        fn send(&mut self, windows: u32, window: u32, took: [u64; 2]) -> u32 {
+            let mut handed = 0;
+            for _ in 0..windows {
+                self.now += 1_000_000;
+                for at in 0..window {
+                    let way = self.ways.begin(LEN, true, at == 0, Nanos(self.now));
+                    handed += u32::from(way == Way::HandedOver);
+                    self.now += took[way as usize];
+                }
+                // They end one soon after the other.
+                for left in (0..window).rev() {
+                    self.now += 1;
+                    self.ways.end(LEN, left == 0, Nanos(self.now));
+                }
+            }
+            handed
         }
-        handed
     }
 
     #[test]
     fn the_way_that_takes_less_time_is_taken() {
-        let (mut ways, mut now) = (Ways::default(), 1000);
-        assert_eq!(transfers(&mut ways, &mut now, 4, [90_000, 50_000]), 2, "both are tried");
-        assert_eq!(
-            transfers(&mut ways, &mut now, 650, [90_000, 50_000]),
-            10,
-            "one in 65 is a look"
-        );
+        let mut peer = Peer::default();
+        assert_eq!(peer.send(6, 1, [90_000, 50_000]), 3, "both are tried");
+        assert_eq!(peer.send(650, 1, [90_000, 50_000]), 10, "one in 65 is a look");
         // Other buffers: what was faster is slow at once.
-        let handed = transfers(&mut ways, &mut now, 100, [90_000, 120_000]);
+        let handed = peer.send(100, 1, [90_000, 120_000]);
         assert!((90..100).contains(&handed), "{handed}");
         // And what was slow is fast: the next look tells, and one more.
-        assert!(transfers(&mut ways, &mut now, 200, [90_000, 60_000]) < 70);
+        assert!(peer.send(200, 1, [90_000, 60_000]) < 70);
         // Little better is not better.
-        let few = transfers(&mut ways, &mut now, 650, [56_000, 60_000]);
+        let few = peer.send(650, 1, [56_000, 60_000]);
         assert!(few <= 10, "{few}");
     }
 
     #[test]
     fn one_that_was_held_up_changes_nothing() {
-        let (mut ways, mut now) = (Ways::default(), 1000);
-        transfers(&mut ways, &mut now, 20, [50_000, 90_000]);
-        transfers(&mut ways, &mut now, 1, [9_000_000, 90_000]);
-        assert!(transfers(&mut ways, &mut now, 50, [50_000, 90_000]) >= 49);
+        let mut peer = Peer::default();
+        peer.send(20, 1, [50_000, 90_000]);
+        peer.send(1, 1, [9_000_000, 90_000]);
+        assert!(peer.send(50, 1, [50_000, 90_000]) >= 49);
     }
 
-    /// Those of a window begin and end at once, and what they take together counts.
+    /// Those of a window go one way, and what they take together counts.
     #[test]
     fn windows_are_judged_as_a_whole() {
-        const WINDOW: u64 = 32;
-        let (mut ways, mut now) = (Ways::default(), 1000);
-        let mut handed = Vec::new();
-        for _ in 0..200 {
-            let begun = [(); WINDOW as usize].map(|()| ways.begin(LEN, Nanos(now)));
-            let by_hand = begun.iter().filter(|one| one.way == Way::HandedOver).count() as u64;
-            now += by_hand * 80_000 + (WINDOW - by_hand) * 40_000;
-            begun.into_iter().for_each(|one| ways.end(one, LEN, true, Nanos(now)));
-            handed.push(by_hand);
-        }
-        assert_eq!(handed[..3], [WINDOW, 0, 0], "both are tried");
-        let looks: Vec<_> = handed[3..].iter().filter(|&&by_hand| by_hand != 0).collect();
-        assert!(looks.len() < 10 && looks.contains(&&WINDOW), "{handed:?}");
-        // One at a time again.
-        transfers(&mut ways, &mut now, 80, [40_000, 80_000]);
-        assert!(transfers(&mut ways, &mut now, 200, [40_000, 80_000]) > 100);
+        let mut peer = Peer::default();
+        assert_eq!(peer.send(6, 32, [80_000, 40_000]), 3 * 32, "both are tried");
+        assert_eq!(peer.send(650, 32, [80_000, 40_000]), 10 * 32, "one in 65 is a look");
+        // One at a time again: the next look tells.
+        peer.send(64 * 32 + 10, 1, [40_000, 80_000]);
+        assert!(peer.send(200, 1, [40_000, 80_000]) > 190);
     }
 
+    /// A stream without an end is cut, and one that failed holds nothing up.
+    #[test]
+    fn a_burst_ends() {
+        let mut ways = Ways::default();
+        let mut now = 0;
+        for at in 0..10 * BURST_MAX {
+            let way = ways.begin(LEN, true, at == 0, Nanos(now));
+            now += if way == Way::HandedOver { 90 } else { 50 };
+            ways.end(LEN, false, Nanos(now));
+        }
+        assert_eq!(ways.classes[class_of(LEN)].way, Some(Way::BySystem));
+        ways.begin(LEN, true, false, Nanos(now));
+        let mut peer = Peer { ways, now };
+        assert!(peer.send(200, 1, [90_000, 50_000]) < 10);
+        assert!(
+            peer.ways.classes[class_of(LEN)].time(Way::BySystem) < Some(4000),
+            "its time is none"
+        );
+    }
+
+    /// Where nothing can be handed over just now, nothing is learned of what could be.
     #[test]
     fn what_went_both_ways_tells_nothing() {
         let mut ways = Ways::default();
         for now in 1..10 {
-            let begun = ways.begin(LEN, Nanos(now));
-            assert_eq!(begun.way, Way::HandedOver);
-            ways.end(begun, LEN, false, Nanos(now + 1));
+            assert_eq!(ways.begin(LEN, false, true, Nanos(now)), Way::BySystem);
+            ways.end(LEN, true, Nanos(now + 1));
         }
+        assert_eq!(ways.begin(LEN, true, true, Nanos(20)), Way::HandedOver);
     }
 
     #[test]
     fn lengths_are_judged_apart() {
-        let classes = [1, 511 << 10, 512 << 10, LEN, 2 << 20, 4 << 20, 1 << 40].map(class_of);
-        assert_eq!(classes, [0, 0, 1, 2, 3, 4, 4]);
+        let lens = [1, (128 << 10) - 1, 128 << 10, 256 << 10, 512 << 10, LEN, 4 << 20, 1 << 40];
+        assert_eq!(lens.map(class_of), [0, 0, 1, 2, 3, 4, 6, 6]);
+    }
+
+    #[test]
+    fn messages_are_wanted_announced_by_length() {
+        let mut ways = Ways::default();
+        assert_eq!(ways.wanted(), 0);
+        let eager = |ways: &mut Ways, len, took| {
+            for at in (1..100).map(|at| at * 100_000) {
+                ways.note_eager(len, Nanos(at), Nanos(at + took));
+            }
+        };
+        eager(&mut ways, 256 << 10, 13_000);
+        eager(&mut ways, 64 << 10, 4000);
+        assert_eq!(ways.wanted(), 0b101, "both are looked at");
+        let mut now = 1000;
+        for _ in 0..100 {
+            for (len, took) in [(256 << 10, 7_000), (64 << 10, 6_000)] {
+                ways.begin(len, true, true, Nanos(now));
+                now += took;
+                ways.end(len, true, Nanos(now));
+            }
+        }
+        assert_eq!(ways.wanted(), 0b100);
+        let wants = [63, 64, 127, 128, 256, 257, 512, 1 << 30]
+            .map(|kib: u64| wants_announced(0b100, kib << 10));
+        assert_eq!(wants, [false, false, false, false, true, false, false, false]);
+        assert!(!wants_announced(u64::MAX, 63 << 10) && wants_announced(u64::MAX, 64 << 10));
     }
 }

@@ -1,6 +1,7 @@
 //! Payload in the memory of its sender.
 
 use super::super::Shm;
+use super::super::looks::{self, TWO_PROCESSORS};
 use super::{Noise, Recorder, open, poll, put, send, send_credit, settle};
 use sluice_link::{PeerError, Transport};
 use sluice_wire::{Nanos, PeerId};
@@ -168,6 +169,26 @@ fn a_peer_that_has_just_read_looks() {
     assert!(!a.is_looking(to_b, long.len() as u64), "nothing since");
 }
 
+/// What a reader wants announced by length, as its times say or as somebody else has written, is not sent with
+/// its packet, though it looks. An end of the writer ends what was wanted of it.
+#[test]
+fn what_its_reader_wants_announced_does_not_go_eagerly() {
+    let (mut a, mut b, to_b, to_a) = acquainted();
+    // As one that copies something just now.
+    looks::note_work(b.segment.look());
+    let goes = |a: &mut Shm| [32, 64, 127, 128, 256, 512].map(|kib| a.is_looking(to_b, kib << 10));
+    assert_eq!(goes(&mut a), [true; 6]);
+    for at in (1..100).map(|at| at * 100_000) {
+        b.note_arrival(to_a, |ways, _| ways.note_eager(64 << 10, Nanos(at), Nanos(at + 4000)));
+    }
+    assert_eq!(goes(&mut a), [true, false, false, true, true, true]);
+    let entry = a.peers.segment(to_b).unwrap().bounces.entry.unwrap();
+    a.segment.wanted(entry).store(u64::MAX, Ordering::Relaxed);
+    assert_eq!(goes(&mut a), [true, false, false, false, false, true]);
+    a.segment.free(entry);
+    assert_eq!(goes(&mut a), [true; 6]);
+}
+
 /// Also within a poll that takes in several packets, which are not of the most usual kind.
 #[test]
 fn who_takes_in_many_packets_looks_at_each() {
@@ -176,15 +197,16 @@ fn who_takes_in_many_packets_looks_at_each() {
     for _ in 0..COUNT {
         send_credit(&mut a, to_b, 0);
     }
-    let looks = |shm: &Shm| shm.segment.look().load(Ordering::Relaxed);
-    let before = looks(&b);
+    let count = |shm: &Shm| shm.segment.look().load(Ordering::Relaxed);
+    let before = count(&b);
     assert_eq!(b.poll(Nanos(0), &mut Recorder::default(), 100), COUNT as usize);
-    assert!(looks(&b) > before + COUNT);
+    assert!(count(&b) > before + COUNT);
 }
 
 /// A process that polls is seen to look, and one that does not is not.
 #[test]
 fn a_peer_sees_who_looks() {
+    let _alone = TWO_PROCESSORS.lock();
     let (mut a, mut b, to_b, _) = acquainted();
     assert!(!a.is_looking(to_b, 4096));
     let ends = AtomicBool::new(false);

@@ -96,7 +96,7 @@ fn all_chunks_are_handed_over_while_both_are_there() {
     assert_eq!((both.a.stats().violations, both.b.stats().violations), (0, 0));
 }
 
-/// Two handed over, so that is known, and then one by the system. Chunks of the three are as ever.
+/// Three handed over, so that is known, and then one by the system. Chunks of the four are as ever.
 #[test]
 fn the_reader_tries_both_ways_and_its_writer_keeps_to_it() {
     if !reads_work() {
@@ -105,9 +105,9 @@ fn the_reader_tries_both_ways_and_its_writer_keeps_to_it() {
     let mut both = acquainted(LEN);
     let chunks = u64::from(chunks(LEN as u64));
     for (ways, handed) in [
-        (Ways::default(), [1, 2, 2, 2]),
-        (Ways::only(Way::BySystem), [2; 4]),
-        (Ways::only(Way::HandedOver), [3, 4, 5, 6]),
+        (Ways::default(), [1, 2, 3, 3]),
+        (Ways::only(Way::BySystem), [3; 4]),
+        (Ways::only(Way::HandedOver), [4, 5, 6, 7]),
     ] {
         both.a.peers.mailbox_and_segment(both.to_b).unwrap().1.ways = ways;
         for times in handed {
