@@ -244,11 +244,21 @@ class Commands:
         _, errors = self.call("run", "-n", "2", self.program, code=1, OMPI_ALLOW_RUN_AS_ROOT="")
         check("sluice: mpirun starts nothing for root" in errors, errors)
 
+    def test_more_ranks_than_cores_take_turns(self):
+        ranks = str(os.cpu_count() + 1)
+        own = self.env.pop("OMPI_MCA_rmaps_base_oversubscribe")
+        try:
+            _, errors = self.call("run", "-n", ranks, self.program)
+        finally:
+            self.env["OMPI_MCA_rmaps_base_oversubscribe"] = own
+        check("they take turns" in errors, errors)
+        self.carried(errors, int(ranks))
+
     def test_more_ranks_than_cores_are_told_how_to_start(self):
         ranks = str(os.cpu_count() + 1)
         _, errors = self.call("run", "-n", ranks, self.program, code=1,
                               OMPI_MCA_rmaps_base_oversubscribe="0")
-        check(f"mpirun -n {ranks} --map-by :OVERSUBSCRIBE" in errors, errors)
+        check(f" -n {ranks} --map-by :OVERSUBSCRIBE" in errors, errors)
         oversubscribed = ["mpirun", "-n", ranks, "--map-by", ":OVERSUBSCRIBE", self.program]
         _, errors = self.call("run", "--", *oversubscribed, OMPI_MCA_rmaps_base_oversubscribe="0")
         self.carried(errors, int(ranks))

@@ -5,6 +5,7 @@ use super::launcher::find;
 use super::{Mpi, library};
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::io;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -37,6 +38,20 @@ for line in open('/proc/self/maps'):
 for prefix in dict.fromkeys((sys.exec_prefix, sys.base_exec_prefix)): print('lib:', prefix + '/lib')
 ";
 
+/// Why what is named so cannot be started.
+fn why_not(path: &Path) -> String {
+    let name = path.display();
+    if path.components().count() == 1 && !name.to_string().contains('/') {
+        return format!("{name} is no program in PATH; one in this directory is ./{name}");
+    }
+    match path.metadata() {
+        Ok(found) if found.is_dir() => format!("{name} is a directory"),
+        Ok(_) => format!("{name} is not executable: build it, or chmod +x if it is a program"),
+        Err(why) if why.kind() == io::ErrorKind::NotFound => format!("{name} is not there"),
+        Err(why) => format!("{name} cannot be started: {why}"),
+    }
+}
+
 /// Looks at the command `words`: its program first and, if that is one that starts
 /// another (numactl, env), at the words after it. Behind a launcher the program is found
 /// as launchers do, also in the current directory; and the launcher says if it is not there.
@@ -49,7 +64,7 @@ pub fn look(words: &[OsString], is_launched: bool) -> Linked {
     let path = match find(first).or_else(|| is_launched.then(here).flatten()) {
         Some(path) => path,
         None if is_launched => return Linked::Unknown(format!("{name} is not found from here")),
-        None => return Linked::Never(format!("{name} is not there, or is no program")),
+        None => return Linked::Never(why_not(Path::new(first))),
     };
     let own = look_at(&path, &name);
     // The words after an interpreter are its script, which says no more.
@@ -213,6 +228,21 @@ mod tests {
         let bytes = fabricate(needed, text);
         let binary = Binary::read(&bytes).expect("an ELF file");
         judge(&binary, &bytes, libraries, "app")
+    }
+
+    #[test]
+    fn what_cannot_be_started_is_told_apart() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let text = dir.path().join("hello.c");
+        fs::write(&text, "int main;").expect("written");
+        let why = |path: &Path| why_not(path);
+        assert!(why(dir.path()).ends_with(" is a directory"));
+        assert!(why(&text).contains("chmod +x"));
+        assert!(why(&dir.path().join("nope")).ends_with("nope is not there"));
+        assert!(why(&text.join("nope")).contains("cannot be started: "));
+        assert!(why(Path::new("nope")).contains("./nope"));
+        let never = look(&[text.clone().into_os_string()], false);
+        assert!(matches!(never, Linked::Never(said) if said == why(&text)));
     }
 
     #[test]

@@ -73,7 +73,13 @@ impl Plan {
         let mut command = words.to_vec();
         if let Some(ranks) = request.ranks {
             let found = own_launcher(mpi.as_ref())?;
-            let start = [found.path.clone().into(), "-n".into(), ranks.to_string().into()];
+            let mut start = vec![found.path.clone().into(), "-n".into(), ranks.to_string().into()];
+            if found.family == Some(Family::OpenMpi) && exceeds(ranks) && !is_told_slots(&lookup) {
+                start.extend(OVERSUBSCRIBE.map(OsString::from));
+                notes.push(format!(
+                    "{ranks} ranks are more than this host has cores: they take turns"
+                ));
+            }
             command.splice(0..0, start);
             launcher = Some(found);
         }
@@ -167,17 +173,21 @@ impl Plan {
                  --allow-run-as-root is given"
             ));
         }
-        if let Some(ranks) = self.ranks.filter(|&ranks| code != 0 && open_mpi && exceeds(ranks)) {
+        let is_told = self.command.iter().any(|word| word == OVERSUBSCRIBE[1]);
+        let has_slots = |ranks: &u32| code != 0 && open_mpi && !is_told && exceeds(*ranks);
+        if let Some(ranks) = self.ranks.filter(has_slots) {
+            let (mpirun, told) = (self.command[0].to_string_lossy(), OVERSUBSCRIBE.join(" "));
             return Some(format!(
                 "mpirun starts one rank for each core of this host, unless it is told otherwise: \
-                 sluice run -- mpirun -n {ranks} --map-by :OVERSUBSCRIBE PROGRAM"
+                 sluice run -- {} -n {ranks} {told} PROGRAM",
+                quoted(&mpirun)
             ));
         }
         let text = if self.is_portals {
             "what a Portals program sends is not counted here; PTL_TRACE=DIR keeps the last steps of \
              its messages"
         } else if code == 0 {
-            "the program sent no message, or its MPI was told otherwise on the way"
+            "the program sent no message or has no MPI, or its MPI was told otherwise on the way"
         } else {
             "it ended before its MPI was ready; sluice doctor looks for the usual causes"
         };
@@ -187,6 +197,26 @@ impl Plan {
     fn assignments(&self) -> impl Iterator<Item = String> {
         self.environment.iter().map(|(name, value)| format!("{name}={}", quoted(value)))
     }
+}
+
+/// Has Open MPI start more ranks than there are cores.
+const OVERSUBSCRIBE: [&str; 2] = ["--map-by", ":OVERSUBSCRIBE"];
+
+/// Whether Open MPI has been told otherwise how many ranks it may start: by the settings of its mapping, by
+/// a list of hosts, or by the scheduler of whose job this is a part.
+fn is_told_slots(lookup: &impl Fn(&str) -> Option<String>) -> bool {
+    const NAMES: [&str; 9] = [
+        "OMPI_MCA_rmaps_base_oversubscribe",
+        "OMPI_MCA_rmaps_base_mapping_policy",
+        "PRTE_MCA_rmaps_default_mapping_policy",
+        "OMPI_MCA_orte_default_hostfile",
+        "PRTE_MCA_prte_default_hostfile",
+        "SLURM_JOB_ID",
+        "PBS_JOBID",
+        "LSB_JOBID",
+        "PE_HOSTFILE",
+    ];
+    NAMES.iter().any(|name| lookup(name).is_some())
 }
 
 /// Whether so many ranks are more than this host has cores.
