@@ -141,6 +141,16 @@ struct Row {
     /// With a window of them under way.
     per_s: f64,
     samples: u64,
+    /// False if none ended before a target that computed was back: then the times are those of its
+    /// absence.
+    ends_meanwhile: bool,
+}
+
+impl Row {
+    /// A figure of operations, or that there was none.
+    fn shown(&self, figure: String) -> String {
+        if self.ends_meanwhile { figure } else { "when it is back".to_owned() }
+    }
 }
 
 /// What only this measurement says.
@@ -283,6 +293,7 @@ fn measure(node: &mut Node, op: Op, size: u64, target: Target, args: &Common) ->
         us: us.thousandths(),
         per_s: per_s.round(),
         samples: samples.count(),
+        ends_meanwhile: target == Target::Calls || samples.count() > 1,
     })
 }
 
@@ -325,18 +336,27 @@ fn report(
             ("operation", &|row| word(&row.op)),
             ("size", &|row| bytes(row.size)),
             ("target", &|row| word(&row.target)),
-            ("µs p50", &|row| format!("{:.3}", row.us.p50)),
-            ("p99", &|row| format!("{:.3}", row.us.p99)),
-            ("operations/s", &|row| format!("{:.0}", row.per_s)),
+            ("µs p50", &|row| row.shown(format!("{:.3}", row.us.p50))),
+            ("p99", &|row| row.shown(format!("{:.3}", row.us.p99))),
+            ("operations/s", &|row| row.shown(format!("{:.0}", row.per_s))),
         ],
     );
+    let mut notes = limits.notes(placement);
+    if rows.iter().any(|row| !row.ends_meanwhile) {
+        notes.push(
+            "operations that need the target's engine ended when it was back from its computation, \
+             which takes as long as --seconds; a thread of the target's (FI_SLUICE_PROGRESS=thread) \
+             does them meanwhile"
+                .to_owned(),
+        );
+    }
     let rail = rail.name();
     Report {
         test,
         rail: Some(rail),
         rows,
         more: More { window, conditions: Conditions::of(placement, limits) },
-        notes: limits.notes(placement),
+        notes,
         head: format!("{test} over {rail}: operations on the memory of another process"),
         table,
         foot: format!(
@@ -356,13 +376,20 @@ mod tests {
     fn rows_have_the_promised_shape() {
         let us = Spread { min: 1.0, p50: 1.5, p99: 2.0, max: 9.0 };
         let (op, target) = (Op::Fetch, Target::Computes);
-        let row = Row { op, size: 8, target, us, per_s: 1e6, samples: 10 };
+        let ends_meanwhile = true;
+        let row = Row { op, size: 8, target, us, per_s: 1e6, samples: 10, ends_meanwhile };
         let (limits, placement) = (Limits::example(), Placement { cores: None, note: None });
-        let report = report("atomic", RailKind::Shm, vec![row], 64, &limits, &placement);
+        let report_of = |rows| report("atomic", RailKind::Shm, rows, 64, &limits, &placement);
+        let report = report_of(vec![row]);
         assert!(report.table.to_string().contains("1.500"), "{}", report.table);
         let json = serde_json::to_value(&report).expect("plain data");
         let row = &json["rows"][0];
         assert_eq!((&row["op"], &row["target"]), (&"fetch".into(), &"computes".into()));
         assert_eq!((&row["us"]["p50"], &json["window"]), (&1.5.into(), &64.into()));
+        let usual = report.notes.len();
+        let row = Row { op, size: 8, target, us, per_s: 1.0, samples: 1, ends_meanwhile: false };
+        let report = report_of(vec![row]);
+        assert!(report.table.to_string().contains("when it is back"), "{}", report.table);
+        assert!(report.notes.len() == usual + 1 && report.notes[usual].contains("--seconds"));
     }
 }
