@@ -9,7 +9,10 @@ use anyhow::{Result, bail, ensure};
 use serde_json::{Value, json};
 use sluice_runtime::Rails;
 use sluice_runtime::settings::VARIABLES;
+use std::collections::HashSet;
 use std::ffi::OsString;
+use std::fs;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 /// What the user asks for.
@@ -221,9 +224,20 @@ fn is_told_slots(lookup: &impl Fn(&str) -> Option<String>) -> bool {
 
 /// Whether so many ranks are more than this host has cores.
 fn exceeds(ranks: u32) -> bool {
-    let cores = std::thread::available_parallelism()
-        .map_or(u32::MAX, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
-    ranks > cores
+    let threads = std::thread::available_parallelism().map_or(usize::MAX, NonZero::get);
+    let cores = cores_below(Path::new("/sys/devices/system/cpu")).unwrap_or(threads);
+    ranks as usize > cores.min(threads)
+}
+
+/// Cores of the processors that the system shows in this directory: Open MPI starts one rank for each, however
+/// many threads of hardware it has.
+fn cores_below(dir: &Path) -> Option<usize> {
+    let processors = fs::read_dir(dir).ok()?.flatten();
+    let siblings = processors.filter_map(|processor| {
+        fs::read_to_string(processor.path().join("topology/thread_siblings_list")).ok()
+    });
+    let cores: HashSet<String> = siblings.collect();
+    (!cores.is_empty()).then_some(cores.len())
 }
 
 /// What the programs of a command are linked with: all the same, or a refusal.
@@ -498,6 +512,20 @@ mod tests {
         assert!(mpi.family == Family::Mpich && said.contains("/usr/bin/mpirun"));
         assert_eq!(assume(Some(&launcher(None))).0.family, Family::OpenMpi);
         assert_eq!(assume(None).0.family, Family::OpenMpi);
+    }
+
+    #[test]
+    fn threads_of_a_core_are_one() {
+        let dir = tempfile::tempdir().expect("a directory");
+        assert_eq!(cores_below(dir.path()), None);
+        for (cpu, siblings) in ["0,2", "1,3", "0,2", "1,3"].iter().enumerate() {
+            let topology = dir.path().join(format!("cpu{cpu}/topology"));
+            fs::create_dir_all(&topology).expect("made");
+            fs::write(topology.join("thread_siblings_list"), siblings).expect("written");
+        }
+        fs::create_dir(dir.path().join("power")).expect("made");
+        assert_eq!(cores_below(dir.path()), Some(2));
+        assert_eq!(cores_below(Path::new("/nowhere")), None);
     }
 
     #[test]
