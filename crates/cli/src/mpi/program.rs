@@ -5,8 +5,7 @@ use super::launcher::find;
 use super::{Mpi, library};
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -38,20 +37,6 @@ for line in open('/proc/self/maps'):
 for prefix in dict.fromkeys((sys.exec_prefix, sys.base_exec_prefix)): print('lib:', prefix + '/lib')
 ";
 
-/// Why what is named so cannot be started.
-fn why_not(path: &Path) -> String {
-    let name = path.display();
-    if path.components().count() == 1 && !name.to_string().contains('/') {
-        return format!("{name} is no program in PATH; one in this directory is ./{name}");
-    }
-    match path.metadata() {
-        Ok(found) if found.is_dir() => format!("{name} is a directory"),
-        Ok(_) => format!("{name} is not executable: build it, or chmod +x if it is a program"),
-        Err(why) if why.kind() == io::ErrorKind::NotFound => format!("{name} is not there"),
-        Err(why) => format!("{name} cannot be started: {why}"),
-    }
-}
-
 /// Looks at the command `words`: its program first and, if that is one that starts
 /// another (numactl, env), at the words after it. Behind a launcher the program is found
 /// as launchers do, also in the current directory; and the launcher says if it is not there.
@@ -82,6 +67,20 @@ pub fn look(words: &[OsString], is_launched: bool) -> Linked {
         }
     }
     own
+}
+
+/// Why what is named so cannot be started.
+fn why_not(path: &Path) -> String {
+    let name = path.display();
+    if path.components().count() == 1 && !name.to_string().contains('/') {
+        return format!("{name} is no program in PATH; one in this directory is ./{name}");
+    }
+    match path.metadata() {
+        Ok(found) if found.is_dir() => format!("{name} is a directory"),
+        Ok(_) => format!("{name} is not executable: build it, or chmod +x if it is a program"),
+        Err(why) if why.kind() == io::ErrorKind::NotFound => format!("{name} is not there"),
+        Err(why) => format!("{name} cannot be started: {why}"),
+    }
 }
 
 fn look_at(path: &Path, name: &str) -> Linked {
@@ -235,14 +234,13 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let text = dir.path().join("hello.c");
         fs::write(&text, "int main;").expect("written");
-        let why = |path: &Path| why_not(path);
-        assert!(why(dir.path()).ends_with(" is a directory"));
-        assert!(why(&text).contains("chmod +x"));
-        assert!(why(&dir.path().join("nope")).ends_with("nope is not there"));
-        assert!(why(&text.join("nope")).contains("cannot be started: "));
-        assert!(why(Path::new("nope")).contains("./nope"));
+        assert!(why_not(dir.path()).ends_with(" is a directory"));
+        assert!(why_not(&text).contains("chmod +x"));
+        assert!(why_not(&dir.path().join("nope")).ends_with("nope is not there"));
+        assert!(why_not(&text.join("nope")).contains("cannot be started: "));
+        assert!(why_not(Path::new("nope")).contains("./nope"));
         let never = look(&[text.clone().into_os_string()], false);
-        assert!(matches!(never, Linked::Never(said) if said == why(&text)));
+        assert!(matches!(never, Linked::Never(said) if said == why_not(&text)));
     }
 
     #[test]

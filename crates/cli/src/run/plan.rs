@@ -177,8 +177,8 @@ impl Plan {
             ));
         }
         let is_told = self.command.iter().any(|word| word == OVERSUBSCRIBE[1]);
-        let has_slots = |ranks: &u32| code != 0 && open_mpi && !is_told && exceeds(*ranks);
-        if let Some(ranks) = self.ranks.filter(has_slots) {
+        let lacks_slots = |ranks: &u32| code != 0 && open_mpi && !is_told && exceeds(*ranks);
+        if let Some(ranks) = self.ranks.filter(lacks_slots) {
             let (mpirun, told) = (self.command[0].to_string_lossy(), OVERSUBSCRIBE.join(" "));
             return Some(format!(
                 "mpirun starts one rank for each core of this host, unless it is told otherwise: \

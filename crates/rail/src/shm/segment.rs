@@ -66,6 +66,7 @@ const ENTRY_IN_USE_AT: usize = 96;
 const ENTRY_INTENT_AT: usize = 128;
 /// Beside the intent: whoever writes one soon writes the other.
 const ENTRY_BOUNCES_READ_AT: usize = ENTRY_INTENT_AT + 8;
+/// And this seldom: it is read beside the count.
 const ENTRY_WANTED_AT: usize = ENTRY_INTENT_AT + 16;
 
 const _: () = {
