@@ -53,6 +53,8 @@ pub enum Mutant {
     ForgetsAcknowledgements,
     /// The end of a transfer that has no credit is not told.
     ForgetsDelayedFins,
+    /// A transfer that ends has no other one begin that waits for that.
+    LeavesOthersUninvited,
     /// A message does not wait behind those that wait for credits.
     OvertakesTheQueue,
     /// A message that waits leaves the queue without being sent, now and then.
@@ -177,7 +179,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// Those that programs of the whole stack come by.
-    pub const ALL: [Mutant; 37] = [
+    pub const ALL: [Mutant; 38] = [
         Mutant::SpendsTooLittle,
         Mutant::KeepsControlSlots,
         Mutant::ReturnsOneTooMany,
@@ -200,6 +202,7 @@ impl Mutant {
         Mutant::LandsChunksTooFar,
         Mutant::ForgetsAcknowledgements,
         Mutant::ForgetsDelayedFins,
+        Mutant::LeavesOthersUninvited,
         Mutant::OvertakesTheQueue,
         Mutant::LosesQueuedMessages,
         Mutant::AsksForAChunkTwice,

@@ -196,6 +196,7 @@ impl Endpoint {
             stalled.flush_peer(core, sends, port, from, Attempt::Again);
         }
         self.pulls.flush(&mut self.core, &mut self.recvs, port);
+        self.pulls.go_on_inviting(&mut self.core, &mut self.recvs, port, from);
         if self.core.peers.is_control_pending() {
             self.core.peers.end_pending_control(from);
             self.speak(port, from);

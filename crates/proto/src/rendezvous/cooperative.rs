@@ -24,31 +24,84 @@ use crate::request::RecvOp;
 use crate::selection::Protocol;
 use sluice_link::{ClaimsStart, PeerError, Port, RailError, Remote, Rights, SharedCopy};
 use sluice_portals::Handle;
-use sluice_wire::{Cts, Packet, Region};
+use sluice_wire::{Cts, Packet, PeerId, Region};
+
+/// What came of an invitation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Invited {
+    Yes,
+    /// There is no credit to say it by, or others wait for one, and a transfer is under way.
+    NotNow,
+    /// The sender has no part in it.
+    No,
+}
 
 impl Pulls {
-    /// Begins a transfer that the sender is invited to take part in, or to do.
-    /// False if it is left to this process.
-    pub(super) fn invite<P: Port>(
+    /// Begins to move a message: its sender is invited to take part, or to do it, if it can. Else
+    /// this process moves it, unless it waits for a credit to invite by.
+    pub(super) fn invite_or_fetch<P: Port>(
+        &mut self,
         core: &mut Core,
         recvs: &mut Recvs,
         port: &mut P,
         handle: Handle<RecvOp>,
-    ) -> bool {
-        let Some((buf, pull)) = recvs.pulling(handle) else { return false };
+    ) {
+        let Some(pull) = recvs.pull_mut(handle) else { return };
+        let peer = pull.event.peer;
+        let is_next = !self.invitations.waits(peer);
+        match self.invite(core, recvs, port, handle, is_next) {
+            Invited::Yes => {}
+            Invited::NotNow => self.invitations.wait(peer, handle),
+            Invited::No => self.fetch(core, recvs, port, handle),
+        }
+    }
+
+    /// A credit of a sender's is here, or a transfer has ended: what waits for that goes on.
+    pub fn go_on_inviting<P: Port>(
+        &mut self,
+        core: &mut Core,
+        recvs: &mut Recvs,
+        port: &mut P,
+        peer: PeerId,
+    ) {
+        while let Some(handle) = self.invitations.first(peer) {
+            let invited = self.invite(core, recvs, port, handle, true);
+            if invited == Invited::NotNow {
+                return;
+            }
+            self.invitations.leave(peer);
+            if invited == Invited::No {
+                self.fetch(core, recvs, port, handle);
+            }
+        }
+    }
+
+    /// One that is not the next of its sender waits.
+    fn invite<P: Port>(
+        &mut self,
+        core: &mut Core,
+        recvs: &mut Recvs,
+        port: &mut P,
+        handle: Handle<RecvOp>,
+        is_next: bool,
+    ) -> Invited {
+        let Some((buf, pull)) = recvs.pulling(handle) else { return Invited::No };
         let (peer, key, want) = (pull.event.peer, pull.key, pull.want);
         let table = core.config.table();
         let mut able = able_with(port, peer, true);
         let mut method = table.way(want, able);
         let mut claims = None;
         if method == Protocol::Cooperative {
+            if !is_next {
+                return Invited::NotNow;
+            }
             claims = open_claims(port, peer, ClaimsStart::Used);
             // They may be used up.
             able.chunk_claims = claims.is_some();
             method = table.way(want, able);
         }
         if !matches!(method, Protocol::Cooperative | Protocol::Put) {
-            return false;
+            return Invited::No;
         }
         let into = port.expose(peer, buf.truncated(want), Rights::WRITE);
         let cts = Cts {
@@ -59,28 +112,34 @@ impl Pulls {
             claims: claims.map(|claims| claims.0),
         };
         if core.ni.tell(port, peer, &Packet::Cts(cts)).is_err() {
-            if let Some(claims) = claims {
-                shared(port).close_claims(claims);
-            }
             revoke(port, peer, into);
-            return false;
+            let Some(claims) = claims else { return Invited::No };
+            shared(port).close_claims(claims);
+            let may_wait = self.invitations.are_under_way(peer);
+            return if may_wait { Invited::NotNow } else { Invited::No };
         }
         pull.into = into;
         match claims {
             Some(claims) => {
                 pull.method = BulkMethod::Shared(claims);
-                Pulls::read_shared(recvs, port, handle);
+                self.read_shared(recvs, port, handle);
             }
             None => Pulls::await_written(recvs, handle),
         }
-        true
+        Invited::Yes
     }
 
     /// Takes part, as the receiver.
-    pub(super) fn read_shared<P: Port>(recvs: &mut Recvs, port: &mut P, handle: Handle<RecvOp>) {
+    pub(super) fn read_shared<P: Port>(
+        &mut self,
+        recvs: &mut Recvs,
+        port: &mut P,
+        handle: Handle<RecvOp>,
+    ) {
         let Some((buf, pull)) = recvs.pulling(handle) else { return };
         let BulkMethod::Shared(claims) = pull.method else { return };
         (pull.asked, pull.in_flight) = (pull.want, 1);
+        self.invitations.begin(pull.event.peer);
         let to = Region { addr: buf.addr, len: pull.want };
         let token = Moved::Recv(handle).token();
         let from = Remote::whole(pull.from);
@@ -100,6 +159,7 @@ impl Pulls {
         let BulkMethod::Shared(claims) = pull.method else { return };
         let peer = pull.event.peer;
         pull.in_flight = 0;
+        let others_wait = self.invitations.end(peer);
         match outcome {
             Ok(()) => {
                 pull.got = pull.want;
@@ -118,10 +178,16 @@ impl Pulls {
                 pull.asked = 0;
                 if pull.failure.is_none() {
                     self.fetch(core, recvs, port, handle);
+                    if others_wait {
+                        self.go_on_inviting(core, recvs, port, peer);
+                    }
                     return;
                 }
             }
         }
         self.finish(core, recvs, port, handle);
+        if others_wait {
+            self.go_on_inviting(core, recvs, port, peer);
+        }
     }
 }

@@ -18,6 +18,7 @@ pub(crate) mod budget;
 pub(crate) mod cooperative;
 pub(crate) mod fins;
 pub(crate) mod get;
+pub(crate) mod invitations;
 pub(crate) mod moved;
 pub(crate) mod pull;
 pub(crate) mod pulls;
@@ -92,9 +93,9 @@ impl Pulls {
         }
         op.state = RecvState::Pulling(Box::new(pull));
         if claims.is_some() {
-            Pulls::read_shared(recvs, port, handle);
-        } else if !Pulls::invite(core, recvs, port, handle) {
-            self.fetch(core, recvs, port, handle);
+            self.read_shared(recvs, port, handle);
+        } else {
+            self.invite_or_fetch(core, recvs, port, handle);
         }
     }
 }

@@ -4,6 +4,7 @@
 use super::ability::{revoke, shared};
 use super::budget::Budget;
 use super::fins::{Fin, Fins};
+use super::invitations::Invitations;
 use super::pull::{BulkMethod, Pull};
 use crate::api::{Completion, Failure, Recv};
 use crate::completion::Met;
@@ -21,12 +22,18 @@ pub(crate) struct Pulls {
     pub(super) budget: Budget,
     /// What is to be said of transfers and waits for a control credit.
     pub fins: Fins,
+    /// Transfers that both sides copy, and messages whose senders are still to be invited.
+    pub(super) invitations: Invitations,
 }
 
 impl Pulls {
     /// Pulls that have at most so many bytes of chunks in flight.
     pub fn new(bytes_max: u64) -> Pulls {
-        Pulls { budget: Budget::new(bytes_max), fins: Fins::default() }
+        Pulls {
+            budget: Budget::new(bytes_max),
+            fins: Fins::default(),
+            invitations: Invitations::default(),
+        }
     }
 
     /// Bytes of chunks that were asked for and have not come.
@@ -109,6 +116,7 @@ impl Pulls {
     ) {
         let doomed = recvs.pulled_from(peer);
         self.budget.forget_waiting(peer);
+        self.invitations.forget_waiting(peer);
         for handle in doomed {
             let Some(pull) = recvs.pull_mut(handle) else { continue };
             pull.failure.get_or_insert(Failure::PeerGone { peer, why });
@@ -123,15 +131,21 @@ impl Pulls {
     /// Panics unless windows, turns and the budget agree. For tests.
     pub fn check_invariants(&self, core: &Core, recvs: &Recvs) {
         let mut bytes = 0;
-        let mut waiting = 0;
+        let (mut waiting, mut under_way) = (0, 0);
         for (_, op) in recvs.iter() {
             let RecvState::Pulling(pull) = &op.state else { continue };
             pull.window.check_invariants();
             bytes += pull.window.bytes_in_flight();
             waiting += usize::from(pull.awaits_turn);
+            let is_shared = matches!(pull.method, BulkMethod::Shared(_));
+            under_way += usize::from(is_shared && pull.in_flight > 0);
         }
         assert!(bytes == self.budget.bytes_now(), "bytes in flight of all pulls");
         assert!(waiting == self.budget.check_invariants(), "each pull that waits has a turn");
+        assert!(
+            self.invitations.check_invariants().0 == under_way,
+            "each shared transfer is counted"
+        );
         assert!(self.budget.bytes_peak() <= core.config.pull_bytes_max.max(1));
     }
 }

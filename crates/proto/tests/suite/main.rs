@@ -13,6 +13,7 @@ mod deaths;
 mod eager;
 mod ending;
 mod hostile;
+mod inviting;
 mod looks;
 mod matching;
 mod oracle;
