@@ -10,7 +10,7 @@ impl<A: Access> Node<A> {
     /// Data messages received so far.
     #[inline]
     pub fn data_received(&self) -> u64 {
-        self.received[Channel::Data as usize]
+        self.ends.received(Channel::Data)
     }
 
     /// Posts a receive of one data message.
@@ -50,19 +50,19 @@ impl<A: Access> Node<A> {
     /// Sends that have ended so far, of those whose end is told.
     #[inline]
     pub fn sends_ended(&self) -> u64 {
-        self.sent
+        self.ends.sent
     }
 
     /// Waits until so many of those have ended in all.
     #[inline]
     pub fn wait_sends_ended(&mut self, count: u64) -> Result<()> {
-        self.wait(|node| node.sent >= count)
+        self.wait(|node| node.ends.sent >= count)
     }
 
     /// Waits until so many data messages have been received in all.
     #[inline]
     pub fn wait_data(&mut self, count: u64) -> Result<()> {
-        self.wait(|node| node.received[Channel::Data as usize] >= count)
+        self.wait(|node| node.ends.received(Channel::Data) >= count)
     }
 
     /// Sends the message of this number, `size` bytes at `at` of the send
@@ -93,7 +93,7 @@ impl<A: Access> Node<A> {
 
     /// The next end of a receive of a numbered message that is there already.
     pub fn next_numbered(&mut self) -> Option<Numbered> {
-        self.numbered.pop_front()
+        self.ends.numbered.pop_front()
     }
 
     /// Sends the message of this number with this word from `at` of the send buffer, and its
@@ -112,7 +112,7 @@ impl<A: Access> Node<A> {
 
     /// Waits for the next end of a receive of a numbered message.
     pub fn wait_numbered(&mut self) -> Result<Numbered> {
-        self.wait(|node| !node.numbered.is_empty())?;
-        self.numbered.pop_front().context("a message was waited for")
+        self.wait(|node| !node.ends.numbered.is_empty())?;
+        self.ends.numbered.pop_front().context("a message was waited for")
     }
 }

@@ -7,8 +7,10 @@
 //! | `steps` | what the two processes tell each other |
 //! | `remote` | operations on the other process's memory |
 //! | `requests` | receives and sends, as they are asked of the endpoint |
+//! | `ends` | what has ended, counted |
 //! | `waits` | polls, and what is looked after while they find nothing |
 
+mod ends;
 mod messages;
 mod remote;
 mod requests;
@@ -22,13 +24,13 @@ use crate::rail::{self, Opening};
 use crate::read::{self, Reader};
 use crate::step::STEP_BYTES;
 use anyhow::{Result, bail};
+use ends::Ends;
 pub use requests::region;
 use sluice_link::{Remote, RemoteMemory, Rights};
 use sluice_proto::{Endpoint, Stats};
 use sluice_rail::net::{Net, NetStats};
 use sluice_runtime::Context;
 use sluice_wire::{PeerId, RemoteKey};
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 pub use waits::Idle;
 use waits::POLLS_PER_LOOK;
@@ -65,18 +67,9 @@ pub struct Node<A: Access = Context<Reader>> {
     other: Other,
     /// Whether to give the core away after every poll without anything.
     yields: bool,
-    /// Receives that have ended, by channel.
-    received: [u64; CHANNELS],
+    ends: Ends,
     /// Steps received before the one whose receive is posted.
     steps_seen: u64,
-    /// Sends that have ended, of those that report.
-    sent: u64,
-    /// Operations on the other process's memory that have ended.
-    remote: u64,
-    /// Numbered messages received and not yet asked for; no more than are posted.
-    numbered: VecDeque<Numbered>,
-    /// What went wrong, found while handling completions.
-    failure: Option<String>,
     /// Names what is sent, as the other process was told for direct reads.
     exposed: RemoteKey,
     /// What is sent and what is received; they stay where they are.
@@ -103,12 +96,8 @@ impl<A: Access> Node<A> {
             peer: PeerId(0),
             other,
             yields,
-            received: [0; CHANNELS],
+            ends: Ends::default(),
             steps_seen: 0,
-            sent: 0,
-            remote: 0,
-            numbered: VecDeque::new(),
-            failure: None,
             exposed: RemoteKey::NONE,
             send_buf: Vec::new(),
             recv_buf: Vec::new(),

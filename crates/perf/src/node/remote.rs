@@ -59,13 +59,13 @@ impl<A: Access> Node<A> {
     /// Operations on the other process's memory that have ended so far.
     #[inline]
     pub fn remote_ended(&self) -> u64 {
-        self.remote
+        self.ends.remote
     }
 
     /// Waits until so many of them have ended in all.
     #[inline]
     pub fn wait_remote(&mut self, count: u64) -> Result<()> {
-        self.wait(|node| node.remote >= count)
+        self.wait(|node| node.ends.remote >= count)
     }
 }
 

@@ -48,13 +48,13 @@ impl<A: Access> Node<A> {
     /// Answers received so far.
     #[inline]
     pub fn answers_received(&self) -> u64 {
-        self.received[Channel::Answer as usize]
+        self.ends.received(Channel::Answer)
     }
 
     /// Waits until so many answers have been received in all.
     #[inline]
     pub fn wait_answers(&mut self, count: u64) -> Result<()> {
-        self.wait(|node| node.received[Channel::Answer as usize] >= count)
+        self.wait(|node| node.ends.received(Channel::Answer) >= count)
     }
 
     /// Waits for an answer.
@@ -73,28 +73,28 @@ impl<A: Access> Node<A> {
     /// Posts the receive of the next step, which is then there when
     /// [`Node::posted_step`] gives it.
     pub fn post_step(&mut self) -> Result<()> {
-        self.steps_seen = self.received[Channel::Step as usize];
+        self.steps_seen = self.ends.received(Channel::Step);
         let buf = region(&mut self.small_in[..STEP_BYTES]);
         self.post(&self.recv_of(Channel::Step, buf))
     }
 
     /// The step whose receive was posted, if it has come.
     pub fn posted_step(&mut self) -> Result<Option<Step>> {
-        if self.received[Channel::Step as usize] == self.steps_seen {
+        if self.ends.received(Channel::Step) == self.steps_seen {
             return Ok(None);
         }
         Step::from_bytes(&self.small_in).map(Some)
     }
 
     fn wait_small(&mut self, channel: Channel, len: usize) -> Result<()> {
-        let count = self.received[channel as usize] + 1;
+        let count = self.ends.received(channel) + 1;
         let buf = region(&mut self.small_in[..len]);
         self.post(&self.recv_of(channel, buf))?;
-        self.wait(|node| node.received[channel as usize] >= count)
+        self.wait(|node| node.ends.received(channel) >= count)
     }
 
     fn send_small(&mut self, channel: Channel, len: usize) -> Result<()> {
-        let count = self.sent + 1;
+        let count = self.ends.sent + 1;
         let buf = region(&mut self.small_out[..len]);
         self.send(&self.send_of(channel, buf, true))?;
         self.wait_sends_ended(count)

@@ -1,11 +1,9 @@
 //! Waits that end: polls, what they find, and what is looked after while they find nothing.
 
-use super::requests::NUMBERED;
-use super::{Node, Numbered};
+use super::Node;
 use crate::access::Access;
 use crate::read::Reader;
 use anyhow::{Context as _, Result, bail};
-use sluice_proto::{Completion, Kind};
 use sluice_runtime::Context;
 use std::time::{Duration, Instant};
 
@@ -98,44 +96,19 @@ impl<A: Access> Node<A> {
     /// Lets the endpoint do what there is to do. Whether there was anything.
     #[inline]
     pub(super) fn poll(&mut self) -> Result<bool> {
-        let mut any = self.access.with(Context::poll) > 0;
-        let pop = |context: &mut Context<Reader>| context.machine_mut().endpoint.pop();
-        while let Some(completion) = self.access.with(pop) {
-            any = true;
-            self.note(&completion);
-        }
-        if self.failure.is_some() { self.fail() } else { Ok(any) }
-    }
-
-    #[inline]
-    fn note(&mut self, completion: &Completion) {
-        if let Err(failure) = &completion.outcome {
-            self.failure = Some(failure.to_string());
-            return;
-        }
-        match completion.kind {
-            Kind::Recv if completion.context >= NUMBERED => {
-                let number = completion.context - NUMBERED;
-                let Completion { len, data, .. } = *completion;
-                self.numbered.push_back(Numbered { number, len, data });
-            }
-            Kind::Recv => {
-                if let Some(count) = self.received.get_mut(completion.context as usize) {
-                    *count += 1;
-                }
-            }
-            Kind::Send => self.sent += 1,
-            Kind::Write | Kind::Read | Kind::Combine | Kind::Fetch => self.remote += 1,
-            Kind::Probe | Kind::Consumed => {}
-            Kind::PeerWrite | Kind::PeerRead | Kind::RegionWrite | Kind::RegionRead => {}
-        }
+        let Node { access, ends, .. } = self;
+        let any = access.with(|context| {
+            let moved = context.poll() > 0;
+            ends.take(&mut context.machine_mut().endpoint) || moved
+        });
+        if self.ends.failure.is_some() { self.fail() } else { Ok(any) }
     }
 
     /// The end of the other process explains most failures; it is looked for
     /// first, with a little time for its end to be known.
     #[cold]
     fn fail(&mut self) -> Result<bool> {
-        let failure = self.failure.take().unwrap_or_default();
+        let failure = self.ends.failure.take().unwrap_or_default();
         let until = Instant::now() + Duration::from_millis(500);
         while Instant::now() < until {
             self.other.check().context("a message was lost with it")?;
