@@ -275,6 +275,12 @@ impl Links {
         self.link(peer).map_or(0, |link| u32::from(link.data_credits))
     }
 
+    /// Whether `peer` grants a control credit, or may do so once it is spoken to.
+    #[must_use]
+    pub fn has_control_credit(&self, peer: PeerId) -> bool {
+        self.link(peer).is_none_or(|link| link.granted.is_none() || link.control_credits > 0)
+    }
+
     /// Most slots that messages of `peer` have held which came before their receive.
     #[must_use]
     pub fn unexpected_slots_max(&self, peer: PeerId) -> u32 {

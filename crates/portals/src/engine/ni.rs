@@ -195,6 +195,12 @@ impl Ni {
         self.links.data_credits(peer)
     }
 
+    /// Whether a control credit is left toward `peer`, or may be once it is spoken to.
+    #[must_use]
+    pub fn has_control_credit(&self, peer: PeerId) -> bool {
+        self.links.has_control_credit(peer)
+    }
+
     /// Whether `peer` has no data credit left and nothing on its way that took
     /// one: whatever else it wants to send waits there.
     #[must_use]

@@ -130,6 +130,7 @@ impl Machine for Endpoint {
         self.core.ni.on_idle(port);
         self.serve_crowded(port);
         self.pulls.flush(&mut self.core, &mut self.recvs, port);
+        self.pulls.end_patience(&mut self.core, &mut self.recvs, port);
         if !self.stalled.is_empty() {
             self.stalled.flush_all(&mut self.core, &mut self.sends, port, now);
         }
@@ -139,7 +140,8 @@ impl Machine for Endpoint {
     }
 
     fn deadline(&self) -> Option<Nanos> {
-        self.stalled.deadline(&self.core)
+        let deadlines = [self.stalled.deadline(&self.core), self.pulls.deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     fn told(&self) -> Told {
@@ -196,11 +198,11 @@ impl Endpoint {
             stalled.flush_peer(core, sends, port, from, Attempt::Again);
         }
         self.pulls.flush(&mut self.core, &mut self.recvs, port);
-        self.pulls.go_on_inviting(&mut self.core, &mut self.recvs, port, from);
         if self.core.peers.is_control_pending() {
             self.core.peers.end_pending_control(from);
             self.speak(port, from);
         }
+        self.pulls.go_on_inviting(&mut self.core, &mut self.recvs, port, from);
     }
 
     /// What the layer below does not know. False if it breaks the protocol.

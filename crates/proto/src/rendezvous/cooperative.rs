@@ -3,8 +3,8 @@
 //!
 //! The receiver begins when the message has met its receive. If the sender does
 //! not write already because of an RTR (`speculative`), a CTS invites it
-//! (`sender`). A sender that looks too late finds no chunk left, and has done
-//! nothing. Whoever comes second in the library only helps the other; nobody waits
+//! (`sender`); without a credit for that the message waits for a while (`invitations`). A sender that looks too
+//! late finds no chunk left, and has done nothing. Whoever comes second in the library only helps the other; nobody waits
 //! for anybody but for chunks that are being copied.
 //!
 //! If the sender took every chunk, both sides see that, the sender is done at
@@ -22,6 +22,7 @@ use crate::portal::wants_delivery;
 use crate::recvs::Recvs;
 use crate::request::RecvOp;
 use crate::selection::Protocol;
+use sluice_link::mutants::{self, Mutant};
 use sluice_link::{ClaimsStart, PeerError, Port, RailError, Remote, Rights, SharedCopy};
 use sluice_portals::Handle;
 use sluice_wire::{Cts, Packet, PeerId, Region};
@@ -30,7 +31,7 @@ use sluice_wire::{Cts, Packet, PeerId, Region};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Invited {
     Yes,
-    /// There is no credit to say it by, or others wait for one, and a transfer is under way.
+    /// It waits for a credit to say it by.
     NotNow,
     /// The sender has no part in it.
     No,
@@ -51,12 +52,12 @@ impl Pulls {
         let is_next = !self.invitations.waits(peer);
         match self.invite(core, recvs, port, handle, is_next) {
             Invited::Yes => {}
-            Invited::NotNow => self.invitations.wait(peer, handle),
+            Invited::NotNow => self.invitations.wait(peer, handle, core.now),
             Invited::No => self.fetch(core, recvs, port, handle),
         }
     }
 
-    /// A credit of a sender's is here, or a transfer has ended: what waits for that goes on.
+    /// A credit of a sender's is here, a transfer has ended, or patience has: what waits for that goes on.
     pub fn go_on_inviting<P: Port>(
         &mut self,
         core: &mut Core,
@@ -65,18 +66,28 @@ impl Pulls {
         peer: PeerId,
     ) {
         while let Some(handle) = self.invitations.first(peer) {
-            let invited = self.invite(core, recvs, port, handle, true);
-            if invited == Invited::NotNow {
-                return;
-            }
-            self.invitations.leave(peer);
-            if invited == Invited::No {
-                self.fetch(core, recvs, port, handle);
+            match self.invite(core, recvs, port, handle, true) {
+                Invited::Yes => {
+                    self.invitations.leave(peer);
+                    self.invitations.note_invited(peer, core.now);
+                }
+                Invited::NotNow => return,
+                Invited::No => {
+                    self.invitations.leave(peer);
+                    self.fetch(core, recvs, port, handle);
+                }
             }
         }
     }
 
-    /// One that is not the next of its sender waits.
+    /// Moves what has waited too long.
+    pub fn end_patience<P: Port>(&mut self, core: &mut Core, recvs: &mut Recvs, port: &mut P) {
+        while let Some(peer) = self.invitations.due(core.now) {
+            self.go_on_inviting(core, recvs, port, peer);
+        }
+    }
+
+    /// Invites the sender of a message, which is the next one of those that wait, or has to wait behind them.
     fn invite<P: Port>(
         &mut self,
         core: &mut Core,
@@ -92,8 +103,12 @@ impl Pulls {
         let mut method = table.way(want, able);
         let mut claims = None;
         if method == Protocol::Cooperative {
-            if !is_next {
+            let has_credit = core.ni.has_control_credit(peer);
+            if !(is_next && has_credit) && self.invitations.may_wait(peer, core.now) {
                 return Invited::NotNow;
+            }
+            if !has_credit {
+                return Invited::No;
             }
             claims = open_claims(port, peer, ClaimsStart::Used);
             // They may be used up.
@@ -112,11 +127,11 @@ impl Pulls {
             claims: claims.map(|claims| claims.0),
         };
         if core.ni.tell(port, peer, &Packet::Cts(cts)).is_err() {
+            if let Some(claims) = claims {
+                shared(port).close_claims(claims);
+            }
             revoke(port, peer, into);
-            let Some(claims) = claims else { return Invited::No };
-            shared(port).close_claims(claims);
-            let may_wait = self.invitations.are_under_way(peer);
-            return if may_wait { Invited::NotNow } else { Invited::No };
+            return Invited::No;
         }
         pull.into = into;
         match claims {
@@ -146,7 +161,7 @@ impl Pulls {
         shared(port).read_shared(pull.event.peer, claims, from, to, token);
     }
 
-    /// A shared transfer to this process has ended.
+    /// A shared transfer to this process has ended. Others may have waited for that.
     pub fn on_read_shared<P: Port>(
         &mut self,
         core: &mut Core,
@@ -159,7 +174,7 @@ impl Pulls {
         let BulkMethod::Shared(claims) = pull.method else { return };
         let peer = pull.event.peer;
         pull.in_flight = 0;
-        let others_wait = self.invitations.end(peer);
+        self.invitations.end(peer);
         match outcome {
             Ok(()) => {
                 pull.got = pull.want;
@@ -176,17 +191,14 @@ impl Pulls {
                 shared(port).close_claims(claims);
                 pull.method = BulkMethod::Asked;
                 pull.asked = 0;
-                if pull.failure.is_none() {
-                    self.fetch(core, recvs, port, handle);
-                    if others_wait {
-                        self.go_on_inviting(core, recvs, port, peer);
-                    }
-                    return;
-                }
             }
         }
-        self.finish(core, recvs, port, handle);
-        if others_wait {
+        if pull.method == BulkMethod::Asked && pull.failure.is_none() {
+            self.fetch(core, recvs, port, handle);
+        } else {
+            self.finish(core, recvs, port, handle);
+        }
+        if !mutants::is(Mutant::LeavesOthersUninvited) {
             self.go_on_inviting(core, recvs, port, peer);
         }
     }

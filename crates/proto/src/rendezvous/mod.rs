@@ -9,8 +9,8 @@
 //! | [`cooperative`] | both, each the chunks that it claims |
 //! | [`speculative`] | both; the receiver came first and said where to (RTR) |
 //!
-//! What they share: [`announce`] and [`sender`] are the sender's half, [`pulls`] and
-//! [`fins`] the receiver's. `docs/protocols.md` draws them.
+//! What they share: [`announce`] and [`sender`] are the sender's half, [`pulls`],
+//! [`invitations`] and [`fins`] the receiver's. `docs/protocols.md` draws them.
 
 pub(crate) mod ability;
 pub(crate) mod announce;

@@ -13,7 +13,7 @@ use crate::recvs::Recvs;
 use crate::request::{RecvOp, RecvState};
 use sluice_link::{PeerError, Port, SharedCopy};
 use sluice_portals::Handle;
-use sluice_wire::{PeerId, Status};
+use sluice_wire::{Nanos, PeerId, Status};
 
 /// See the module. The pulls themselves are states of receives.
 #[derive(Debug)]
@@ -44,6 +44,11 @@ impl Pulls {
     /// How many senders have transfers that wait for their turn.
     pub fn senders_waiting(&self) -> u64 {
         self.budget.senders_waiting() as u64
+    }
+
+    /// When messages have waited long enough for a credit to invite their sender by.
+    pub fn deadline(&self) -> Option<Nanos> {
+        self.invitations.deadline()
     }
 
     /// The most that there ever were.
@@ -128,24 +133,24 @@ impl Pulls {
         }
     }
 
-    /// Panics unless windows, turns and the budget agree. For tests.
+    /// Panics unless windows, turns, the budget and invitations agree. For tests.
     pub fn check_invariants(&self, core: &Core, recvs: &Recvs) {
         let mut bytes = 0;
-        let (mut waiting, mut under_way) = (0, 0);
+        let (mut waiting, mut under_way, mut uninvited) = (0, 0, 0);
         for (_, op) in recvs.iter() {
             let RecvState::Pulling(pull) = &op.state else { continue };
             pull.window.check_invariants();
             bytes += pull.window.bytes_in_flight();
             waiting += usize::from(pull.awaits_turn);
-            let is_shared = matches!(pull.method, BulkMethod::Shared(_));
-            under_way += usize::from(is_shared && pull.in_flight > 0);
+            let is_asked = pull.method == BulkMethod::Asked;
+            under_way +=
+                usize::from(pull.in_flight > 0 && matches!(pull.method, BulkMethod::Shared(_)));
+            let is_idle = pull.in_flight == 0 && pull.got == 0 && !pull.awaits_turn;
+            uninvited += usize::from(is_asked && is_idle);
         }
+        self.invitations.check_invariants(under_way, uninvited);
         assert!(bytes == self.budget.bytes_now(), "bytes in flight of all pulls");
         assert!(waiting == self.budget.check_invariants(), "each pull that waits has a turn");
-        assert!(
-            self.invitations.check_invariants().0 == under_way,
-            "each shared transfer is counted"
-        );
         assert!(self.budget.bytes_peak() <= core.config.pull_bytes_max.max(1));
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::world::net::{Event, Mode, layout, roomy};
 use crate::world::{World, pattern, recv_from, send_to};
-use sluice_link::PeerError;
+use sluice_link::{Machine, PeerError};
 use sluice_proto::{Config, Failure};
 use sluice_wire::{PeerId, Region};
 
@@ -87,4 +87,22 @@ fn messages_that_wait_for_credits_end_with_their_sender() {
     world.run();
     let gone = Err(Failure::PeerGone { peer: PeerId(0), why: PeerError::Dead });
     assert_eq!(world.ends(1).into_iter().map(|(_, end)| end).collect::<Vec<_>>(), [gone; 6]);
+}
+
+#[test]
+fn messages_wait_for_a_sender_without_its_core_for_a_while() {
+    let (mut world, bufs) = met();
+    // It has begun a chunk of each transfer that is under way, and does not go on.
+    let port = world.processes[1].port.clone();
+    assert_eq!(port.net().claims.shares.len(), 2);
+    world.idle(1);
+    assert!(port.net().reads.is_empty(), "a credit may come");
+    let patience = world.processes[1].endpoint.deadline().expect("some wait");
+    world.now = patience;
+    world.idle(1);
+    assert_eq!(port.net().reads.len(), 4, "patience has ended");
+    assert_eq!(world.processes[1].endpoint.deadline(), None);
+    world.run();
+    expect_all(&world, &bufs);
+    assert_eq!((world.ends(0).len(), world.ends(1).len()), (6, 6));
 }
