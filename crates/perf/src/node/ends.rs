@@ -1,5 +1,5 @@
-//! What has ended: counted by what it was, where the endpoint keeps it. A copy of a completion that was just
-//! written would wait until that is out of the core.
+//! Requests that have ended, counted. Completions are read where the endpoint keeps them: a copy of one that
+//! was just written would wait until that is out of the core.
 
 use super::requests::NUMBERED;
 use super::{CHANNELS, Channel, Numbered};

@@ -67,6 +67,7 @@ pub struct Node<A: Access = Context<Reader>> {
     other: Other,
     /// Whether to give the core away after every poll without anything.
     yields: bool,
+    /// Requests that have ended.
     ends: Ends,
     /// Steps received before the one whose receive is posted.
     steps_seen: u64,

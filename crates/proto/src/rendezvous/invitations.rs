@@ -38,6 +38,10 @@ impl OfSender {
     fn deadline(&self) -> Option<Nanos> {
         (!self.waiting.is_empty()).then(|| self.since.saturating_add(PATIENCE))
     }
+
+    fn is_due(&self, now: Nanos) -> bool {
+        self.deadline().is_some_and(|deadline| deadline <= now)
+    }
 }
 
 impl Invitations {
@@ -52,10 +56,9 @@ impl Invitations {
         of.under_way -= 1;
     }
 
-    /// Whether a message had better wait for a credit, now that there is none.
+    /// Whether a message had better wait than be moved by the receiver alone.
     pub fn may_wait(&self, peer: PeerId, now: Nanos) -> bool {
-        let is_due = |of: &OfSender| of.deadline().is_some_and(|deadline| deadline <= now);
-        self.of.get(&peer).is_some_and(|of| of.under_way > 0 && !is_due(of))
+        self.of.get(&peer).is_some_and(|of| of.under_way > 0 && !of.is_due(now))
     }
 
     /// Whether messages of a sender wait.
@@ -112,11 +115,10 @@ impl Invitations {
 
     /// A sender with which patience has ended.
     pub fn due(&self, now: Nanos) -> Option<PeerId> {
-        let is_due = |of: &OfSender| of.deadline().is_some_and(|deadline| deadline <= now);
         if self.waiting == 0 {
             return None;
         }
-        self.of.iter().find(|(_, of)| is_due(of)).map(|(peer, _)| *peer)
+        self.of.iter().find(|(_, of)| of.is_due(now)).map(|(peer, _)| *peer)
     }
 
     /// Panics unless so many transfers are under way and so many messages wait, each while another one is under
