@@ -62,6 +62,7 @@ impl Transport for Shm {
         let now = self.refresh_now();
         let is_direct = self.is_direct(peer);
         let Some((_, segment)) = self.peers.mailbox_and_segment(peer) else { return false };
+        segment.ways.note_sent();
         let Some(entry) = segment.bounces.entry else { return false };
         let wanted = self.segment.wanted(entry).load(Ordering::Relaxed);
         if is_direct && wants_announced(wanted, bytes) {

@@ -15,7 +15,7 @@
 
 use super::announcing::Announcing;
 use super::bounce::PAYLOAD_BYTES_MAX;
-use super::times::{Burst, Times, for_unit, is_better};
+use super::times::{Burst, Times, is_better};
 use sluice_wire::Nanos;
 
 /// So many transfers go the way that took less time for each that goes the other.
@@ -29,6 +29,8 @@ const EAGER_CLASSES: usize = 3;
 const COMPARED_BYTES_MIN: u64 = 64 << 10;
 /// Most transfers that are timed together.
 const BURST_MAX: u16 = 256;
+/// Another way has to take less than so many percent of the time, or nothing changes.
+const BETTER_PERCENT: u64 = 90;
 
 /// How a transfer goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +53,8 @@ impl Way {
 pub(super) struct Ways {
     classes: [Class; CLASSES],
     announcing: [Announcing; EAGER_CLASSES],
+    /// How many long messages have been sent to the peer, as a count that wraps.
+    sent: u32,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -76,8 +80,13 @@ impl Ways {
         is_first: bool,
         now: Nanos,
     ) -> Way {
+        let sent = self.sent;
         // What is handed over goes as an eager message does, with more around it.
-        let is_instead = self.compared(len).is_some_and(|announcing| announcing.is_wanted());
+        let mut is_instead = false;
+        if let Some(announcing) = self.compared(len) {
+            announcing.begin_announced(is_first, sent, now);
+            is_instead = announcing.is_wanted();
+        }
         let class = &mut self.classes[class_of(len)];
         if is_first {
             // Those of a burst that failed told nothing of their end.
@@ -89,26 +98,39 @@ impl Ways {
 
     /// One has ended. Whether it `is_last`: no other one of its class is under way.
     pub(super) fn end(&mut self, len: u64, is_last: bool, now: Nanos) {
-        let time = self.classes[class_of(len)].end(len, is_last, now);
-        if let Some(announcing) = self.compared(len) {
-            announcing.note_announced(time);
+        let sent = self.sent;
+        let class = &mut self.classes[class_of(len)];
+        let is_by_system = class.burst_way == Some(Way::BySystem);
+        class.end(len, is_last, now);
+        match self.compared(len) {
+            Some(announcing) if is_by_system => announcing.end_announced(len, is_last, sent, now),
+            Some(announcing) => announcing.note_untimed(),
+            None => {}
         }
     }
 
     /// A message of so many bytes has come with its packet, and was copied from `begun` until now.
     pub(super) fn note_eager(&mut self, len: u64, begun: Nanos, now: Nanos) {
+        let sent = self.sent;
         if let Some(announcing) = self.compared(len) {
-            announcing.note_eager(len, begun, now);
+            announcing.note_eager(len, sent, begun, now);
         }
     }
 
     /// The reader alone has had the system copy a transfer, from `begun` until now. Where announced messages are
     /// copied by both sides it was none.
     pub(super) fn note_alone(&mut self, len: u64, begun: Nanos, now: Nanos) {
+        let sent = self.sent;
         let is_shared = self.classes[class_of(len)].time(Way::BySystem).is_some();
         if let Some(announcing) = self.compared(len).filter(|_| !is_shared) {
-            announcing.note_announced(Some(for_unit(now.since(begun).0, len)));
+            announcing.note_alone(len, sent, begun, now);
         }
+    }
+
+    /// A long message goes to the peer.
+    #[inline(always)]
+    pub(super) fn note_sent(&mut self) {
+        self.sent = self.sent.wrapping_add(1);
     }
 
     /// What is known of whether messages of so many bytes had better be announced.
@@ -157,24 +179,25 @@ impl Class {
         }
     }
 
-    /// One has ended. What each of its burst has taken, if that is over and the system has copied it.
-    fn end(&mut self, len: u64, is_last: bool, now: Nanos) -> Option<u32> {
+    /// One has ended.
+    fn end(&mut self, len: u64, is_last: bool, now: Nanos) {
         self.burst.add(len, now);
         if !is_last && self.burst.count() < BURST_MAX {
-            return None;
+            return;
         }
         let count = self.burst.count();
         let time = self.burst.close((!is_last).then_some(now));
         // Of a stream without an end those that are under way still go as they do.
-        let way = self.burst_way.take()?;
+        let Some(way) = self.burst_way.take() else { return };
         let is_usual = self.way == Some(way);
         self.until_look = if is_usual {
             self.until_look.saturating_sub(count)
         } else {
             count.saturating_mul(LOOK_EVERY)
         };
-        self.note(way, time?);
-        time.filter(|_| way == Way::BySystem)
+        if let Some(time) = time {
+            self.note(way, time);
+        }
     }
 
     fn note(&mut self, way: Way, time: u32) {
@@ -193,10 +216,10 @@ impl Class {
             Way::HandedOver => (handed, by_system),
             Way::BySystem => (by_system, handed),
         };
-        if is_better(others, mine) {
+        if is_better(others, mine, BETTER_PERCENT) {
             self.way = Some(now.other());
             self.until_look = self.until_look.max(LOOK_EVERY);
-        } else if way != now && is_better(time, mine) {
+        } else if way != now && is_better(time, mine, BETTER_PERCENT) {
             self.until_look = 0;
         }
     }
@@ -333,7 +356,7 @@ mod tests {
         let mut ways = Ways::default();
         assert_eq!(ways.wanted(), 0);
         let eager = |ways: &mut Ways, len, took| {
-            for at in (1..100).map(|at| at * 100_000) {
+            for at in (1..300).map(|at| at * 100_000) {
                 ways.note_eager(len, Nanos(at), Nanos(at + took));
             }
         };
@@ -341,8 +364,8 @@ mod tests {
         eager(&mut ways, 64 << 10, 4000);
         assert_eq!(ways.wanted(), 0b101, "both are looked at");
         let mut now = 1000;
-        for _ in 0..100 {
-            for (len, took) in [(256 << 10, 7_000), (64 << 10, 6_000)] {
+        for (len, took) in [(256 << 10, 7_000), (64 << 10, 6_000)] {
+            for _ in 0..300 {
                 ways.begin(len, true, true, Nanos(now));
                 now += took;
                 ways.end(len, true, Nanos(now));

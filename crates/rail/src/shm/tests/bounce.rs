@@ -178,7 +178,7 @@ fn what_its_reader_wants_announced_does_not_go_eagerly() {
     looks::note_work(b.segment.look());
     let goes = |a: &mut Shm| [32, 64, 127, 128, 256, 512].map(|kib| a.is_looking(to_b, kib << 10));
     assert_eq!(goes(&mut a), [true; 6]);
-    for at in (1..100).map(|at| at * 100_000) {
+    for at in (1..300).map(|at| at * 100_000) {
         b.note_arrival(to_a, |ways, _| ways.note_eager(64 << 10, Nanos(at), Nanos(at + 4000)));
     }
     assert_eq!(goes(&mut a), [true, false, false, true, true, true]);
