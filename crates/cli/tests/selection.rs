@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 
 /// Figures of a machine where calls are dear and packets are quick.
-const STATED: &str = "sluice-tune 3\nmachine one that is stated\npacket_ns 80\n\
+const STATED: &str = "sluice-tune 4\nmachine one that is stated\npacket_ns 80\n\
                       packet_byte_ps 150\nread_start_ns_byte_ps 5000 75\n\
                       write_start_ns_byte_ps 5000 75\nclaim_ns 60\nend\n";
 
@@ -234,7 +234,7 @@ fn figures_are_measured_once_and_anew_when_forced() {
     let next = json(&["tune", "--json"], &cache);
     assert_eq!((&next["origin"], &next["costs"]), (&"kept".into(), &first["costs"]));
     assert_eq!(json(&["tune", "--json", "--force"], &cache)["origin"], "measured");
-    fs::write(&file, "sluice-tune 3\nmachine").expect("written");
+    fs::write(&file, "sluice-tune 4\nmachine").expect("written");
     let mended = json(&["tune", "--json"], &cache);
     assert_eq!(mended["origin"], "measured");
     assert!(mended["warnings"][0].as_str().is_some_and(|text| text.contains("damaged")));

@@ -115,7 +115,7 @@ fn protocols_are_chosen_by_what_moves_cost_here_unless_lengths_are_set() {
     let dir = provider_dir("tune");
     let figures = dir.join("figures");
     // Of a machine where a call is dear and packets are quick.
-    let stated = "sluice-tune 3\nmachine one that is stated\npacket_ns 80\npacket_byte_ps 150\n\
+    let stated = "sluice-tune 4\nmachine one that is stated\npacket_ns 80\npacket_byte_ps 150\n\
                   read_start_ns_byte_ps 5000 75\nwrite_start_ns_byte_ps 5000 75\n\
                   claim_ns 60\nend\n";
     std::fs::write(&figures, stated).expect("written");

@@ -4,15 +4,15 @@
 //! makes a round longer. What asks the system or another thread has a deadline, so it
 //! takes no longer on a machine that is busy, it only finds out less.
 //!
-//! A process has no peer yet when it wants to know this, so it moves its own memory, by the
-//! same calls that move a peer's. That memory is warm in this core's cache, a peer's is
-//! not: direct moves come out a little cheaper than they are. Packets do go to another
-//! thread, on another core if there is one: there the way between the cores is nearly
-//! all of the cost.
+//! A process has no peer yet when it wants to know this, so another thread is one, on another core
+//! if there is one. It stores what is read then, as a program does before it sends: where memory was in
+//! this core's cache instead, a read took a third of the time, and packets were compared with what no
+//! message costs. What is written is this thread's own.
 
 use super::bulk::{self, Direction};
 use super::claims_line::Line;
 use super::copy::{fill, take};
+use super::prefetch::{LINE_BYTES, prefetch_lines_to_write};
 use super::ring::{Run, Slot, WORDS};
 use super::stores::Stores;
 use crate::signals::with_signals_blocked;
@@ -22,6 +22,7 @@ use sluice_link::chunk_claims::Side;
 use sluice_link::{ClaimsStart, Costs, Direct};
 use sluice_wire::{Addr, SLOT_BYTES};
 use std::hint::{black_box, spin_loop};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -37,8 +38,13 @@ const ROUNDS: u32 = 100;
 const SHORT_BYTES: usize = 4 << 10;
 const LONG_BYTES: usize = 256 << 10;
 
-/// Slots of the longest packet that is handed over: that of an eager message of 4 KiB.
-const SLOTS: usize = (4usize << 10).div_ceil(SLOT_BYTES);
+/// Slots of the longer of two packets. Of a shorter one the way between the cores would be most of the cost.
+const PACKET_SLOTS: usize = (16usize << 10).div_ceil(SLOT_BYTES);
+/// What lies between two of them: a sender has other things to do, and fetches lines ahead meanwhile.
+const BETWEEN: Duration = Duration::from_micros(4);
+/// Slots that lie between two threads, and so many of them are stored at once.
+const SLOTS: usize = LONG_BYTES.div_ceil(SLOT_BYTES);
+const PIECE_SLOTS: usize = 64;
 /// A handover of one slot that took longer was waiting for a core: two threads on one
 /// take turns no faster than that ([`Desk::wait_for`]).
 const HANDOVER_NS_MAX: u64 = 2_000;
@@ -57,67 +63,151 @@ fn calibrate() -> Costs {
     let costs = Costs {
         packet_ns,
         packet_byte_ps,
-        read: direct(Direction::Read),
-        write: direct(Direction::Write),
+        read: reads().or_else(|| own(Direction::Read)),
+        write: own(Direction::Write),
         claim_ns: Some(claim_ns()),
     };
     // A clock that stood still, or jumped.
     if costs.are_plausible() { costs } else { stated }
 }
 
-/// A direct move; `None` if the system does not have them.
-fn direct(direction: Direction) -> Option<Direct> {
+/// A direct read of what another core has stored. `None` if no other thread runs, or the system does not
+/// have direct reads.
+fn reads() -> Option<Direct> {
+    let mut here = vec![1_u8; LONG_BYTES];
+    let lengths = [SHORT_BYTES, LONG_BYTES];
+    let best = beside_another(|desk, until| {
+        best_of(lengths, until, |bytes| {
+            desk.ask_for(0..bytes.div_ceil(SLOT_BYTES), until)?;
+            let start = Instant::now();
+            let (to, from) = (here.as_mut_ptr(), desk.slots.as_ptr());
+            // SAFETY: `here` has as many bytes, and is this function's alone.
+            unsafe { move_all(Direction::Read, to, from.cast(), bytes)? };
+            // The compiler does not see what the system wrote.
+            black_box(&mut here);
+            Some(ns_since(start))
+        })
+    })??;
+    Some(through(best))
+}
+
+/// A direct move of this thread's own memory; `None` if the system does not have them.
+fn own(direction: Direction) -> Option<Direct> {
     // Not zeroes: their pages would be mapped in the first round only.
     let (mut here, mut there) = (vec![1_u8; LONG_BYTES], vec![2_u8; LONG_BYTES]);
-    let mut best = [u64::MAX; 2];
     let until = Instant::now() + PATIENCE;
+    let best = best_of([SHORT_BYTES, LONG_BYTES], until, |bytes| {
+        let start = Instant::now();
+        let (local, remote) = (here.as_mut_ptr(), there.as_mut_ptr());
+        // SAFETY: both have as many bytes, and are this function's alone.
+        unsafe { move_all(direction, local, remote, bytes)? };
+        // The compiler does not see what the system wrote.
+        black_box((&mut here, &mut there));
+        Some(ns_since(start))
+    })?;
+    Some(through(best))
+}
+
+/// The line through what a short and a long direct move took.
+fn through([short, long]: [u64; 2]) -> Direct {
+    let byte_ps = per_byte(long.saturating_sub(short), LONG_BYTES - SHORT_BYTES);
+    let copied_ns = byte_ps * SHORT_BYTES as u64 / 1000;
+    Direct { start_ns: short.saturating_sub(copied_ns).max(1), byte_ps }
+}
+
+/// Moves so many bytes within this process. `None` if the system does not.
+///
+/// # Safety
+/// What is written to has so many bytes, and may be written.
+unsafe fn move_all(
+    direction: Direction,
+    local: *mut u8,
+    remote: *const u8,
+    bytes: usize,
+) -> Option<()> {
+    let local = Addr(local.expose_provenance() as u64);
+    let remote = Addr(remote.expose_provenance() as u64);
+    let (mut done, bytes) = (0, bytes as u64);
+    while done < bytes {
+        let (local, remote) = (local.offset(done), remote.offset(done));
+        // SAFETY: the caller's, and `done` is inside.
+        let moved =
+            unsafe { bulk::step(direction, std::process::id(), local, remote, bytes - done) };
+        done += moved.ok()?;
+    }
+    Some(())
+}
+
+/// The shortest times of something short and something long, one after the other until it is too late. `None`
+/// if one of them cannot be timed.
+fn best_of<T: Copy>(
+    both: [T; 2],
+    until: Instant,
+    mut time: impl FnMut(T) -> Option<u64>,
+) -> Option<[u64; 2]> {
+    let mut best = [u64::MAX; 2];
     for _ in 0..ROUNDS {
-        for (bytes, best) in [SHORT_BYTES, LONG_BYTES].into_iter().zip(&mut best) {
-            let start = Instant::now();
-            move_own(direction, &mut here[..bytes], &mut there[..bytes])?;
-            *best = (*best).min(ns_since(start));
+        for (one, best) in both.into_iter().zip(&mut best) {
+            *best = (*best).min(time(one)?);
         }
         if Instant::now() > until {
             break;
         }
     }
-    let [short, long] = best;
-    let byte_ps = per_byte(long.saturating_sub(short), LONG_BYTES - SHORT_BYTES);
-    let copied_ns = byte_ps * SHORT_BYTES as u64 / 1000;
-    Some(Direct { start_ns: short.saturating_sub(copied_ns).max(1), byte_ps })
-}
-
-fn move_own(direction: Direction, here: &mut [u8], there: &mut [u8]) -> Option<()> {
-    let bytes = here.len().min(there.len()) as u64;
-    let at = |slice: &mut [u8]| Addr(slice.as_mut_ptr().expose_provenance() as u64);
-    let (local, remote) = (at(here), at(there));
-    let mut done = 0;
-    while done < bytes {
-        let (local, remote) = (local.offset(done), remote.offset(done));
-        // SAFETY: both slices are this function's alone, and `done` is inside them.
-        let moved =
-            unsafe { bulk::step(direction, std::process::id(), local, remote, bytes - done) };
-        done += moved.ok()?;
-    }
-    // The compiler does not see what the system wrote.
-    black_box((here, there));
-    Some(())
+    Some(best)
 }
 
 /// A packet of one slot, and each byte of a longer one. `None` where two threads do not
 /// run at once: one core's own slots are in its cache, which says nothing of a peer's.
 fn packets() -> Option<(u64, u64)> {
-    let [one, many] = handovers()?;
-    let byte_ps = per_byte(many.saturating_sub(one), (SLOTS - 1) * SLOT_BYTES);
+    let mut to = vec![1_u8; PACKET_SLOTS * SLOT_BYTES];
+    let mut behind = 0;
+    let best = beside_another(|desk, until| {
+        best_of([1, PACKET_SLOTS], until, |slots| {
+            // Each packet lies behind the one before, and its lines are fetched between two.
+            let first = if behind + slots > SLOTS { 0 } else { behind };
+            behind = first + slots;
+            wait(BETWEEN);
+            let start = Instant::now();
+            desk.ask_for(first..behind, until)?;
+            desk.take(first..behind, &mut to);
+            Some(ns_since(start))
+        })
+    });
+    let [one, many] = best??;
+    let byte_ps = per_byte(many.saturating_sub(one), (PACKET_SLOTS - 1) * SLOT_BYTES);
     // A slot crosses to the other core and the word of it back, and a packet crosses
     // once; what the layers above do with it is about as much again.
-    Some((one, byte_ps))
+    (one <= HANDOVER_NS_MAX).then_some((one, byte_ps))
 }
 
-/// What two threads hand over: slots, and whose turn it is.
+/// Does something while another thread serves a desk, on another core if there is one. `None` if there is no
+/// other thread.
+fn beside_another<T>(measure: impl FnOnce(&Desk, Instant) -> T) -> Option<T> {
+    let until = Instant::now() + PATIENCE;
+    let desk = Desk::new();
+    // The system may leave both on one core for longer than this takes.
+    let core = sched_getcpu();
+    thread::scope(|scope| {
+        let builder = thread::Builder::new().name("sluice-tune".to_owned());
+        // A system that allows no thread has one core, for all this is concerned.
+        let desk = &desk;
+        let serve = move || {
+            leave_core(core);
+            desk.serve(until);
+        };
+        let spawn = || builder.spawn_scoped(scope, serve);
+        with_signals_blocked(spawn).ok()?;
+        let measured = measure(desk, until);
+        desk.want(0..0);
+        Some(measured)
+    })
+}
+
+/// What two threads hand over: slots, which of them are wanted, and whose turn it is.
 struct Desk {
     turn: Turn,
-    slots_wanted: AtomicU32,
+    wanted: [AtomicU32; 2],
     slots: Vec<Slot>,
 }
 
@@ -131,25 +221,31 @@ impl Desk {
         let slot = || Slot { words: std::array::from_fn::<_, WORDS, _>(|_| AtomicU64::new(0)) };
         Desk {
             turn: Turn(AtomicU32::new(0)),
-            slots_wanted: AtomicU32::new(0),
+            wanted: Default::default(),
             slots: std::iter::repeat_with(slot).take(SLOTS).collect(),
         }
     }
 
-    fn fill(&self, stores: &mut Stores, slots: usize) {
-        let from = [1_u8; SLOTS * SLOT_BYTES];
-        // SAFETY: the source has as many bytes, and whose turn it is touches the slots.
-        unsafe {
-            let run = Run(&self.slots[..slots], &[]);
-            fill(stores, run, black_box(&from).as_ptr(), slots * SLOT_BYTES);
+    fn fill(&self, stores: &mut Stores, slots: Range<usize>) {
+        let from = [1_u8; PIECE_SLOTS * SLOT_BYTES];
+        for piece in self.slots[slots].chunks(PIECE_SLOTS) {
+            // SAFETY: the source has as many bytes, and whose turn it is touches the slots.
+            unsafe { fill(stores, Run(piece, &[]), black_box(&from).as_ptr(), size_of_val(piece)) };
         }
     }
 
-    fn take(&self, slots: usize) {
-        let mut to = [0_u8; SLOTS * SLOT_BYTES];
+    /// Fetches what is likely to be filled next, as `ahead` does.
+    fn fetch(&self, from: usize) {
+        let next = &self.slots[from..self.slots.len().min(from + PACKET_SLOTS)];
+        let lines = size_of_val(next) / LINE_BYTES;
+        prefetch_lines_to_write(next.as_ptr().addr(), lines);
+    }
+
+    fn take(&self, slots: Range<usize>, to: &mut [u8]) {
+        let (run, to) = (Run(&self.slots[slots.clone()], &[]), &mut to[..slots.len() * SLOT_BYTES]);
         // SAFETY: the destination has as many bytes, and whose turn it is touches the slots.
-        unsafe { take(Run(&self.slots[..slots], &[]), 0, to.as_mut_ptr(), slots * SLOT_BYTES) };
-        black_box(&mut to);
+        unsafe { take(run, 0, to.as_mut_ptr(), to.len()) };
+        black_box(to);
     }
 
     /// Waits for a turn of this kind; `None` if it is too late.
@@ -174,54 +270,30 @@ impl Desk {
     fn serve(&self, until: Instant) {
         let mut stores = Stores::default();
         while let Some(turn) = self.wait_for(true, until) {
-            let slots = self.slots_wanted.load(Ordering::Relaxed) as usize;
-            if slots == 0 {
+            let [start, end] = self.wanted.each_ref().map(|at| at.load(Ordering::Relaxed) as usize);
+            if start == end {
                 return;
             }
-            self.fill(&mut stores, slots);
+            self.fill(&mut stores, start..end);
             self.turn.0.store(turn + 1, Ordering::Release);
+            self.fetch(end);
         }
     }
 
-    fn want(&self, slots: usize) {
-        self.slots_wanted.store(slots as u32, Ordering::Relaxed);
+    /// Asks for so many slots, and waits for them; `None` if it is too late.
+    fn ask_for(&self, slots: Range<usize>, until: Instant) -> Option<()> {
+        self.want(slots);
+        self.wait_for(false, until).map(|_| ())
+    }
+
+    /// Asks for so many slots; for none when that is all.
+    fn want(&self, slots: Range<usize>) {
+        for (at, to) in [slots.start, slots.end].into_iter().zip(&self.wanted) {
+            to.store(at as u32, Ordering::Relaxed);
+        }
         let turn = self.turn.0.load(Ordering::Relaxed);
         self.turn.0.store(turn + 1, Ordering::Release);
     }
-}
-
-/// The shortest times in which another thread was asked for one slot, and for many,
-/// and this one had taken them.
-fn handovers() -> Option<[u64; 2]> {
-    let until = Instant::now() + PATIENCE;
-    let desk = Desk::new();
-    let mut best = [u64::MAX; 2];
-    // The system may leave both on one core for longer than this takes.
-    let core = sched_getcpu();
-    thread::scope(|scope| {
-        let builder = thread::Builder::new().name("sluice-tune".to_owned());
-        // A system that allows no thread has one core, for all this is concerned.
-        let desk = &desk;
-        let serve = move || {
-            leave_core(core);
-            desk.serve(until);
-        };
-        let spawn = || builder.spawn_scoped(scope, serve);
-        let Ok(_) = with_signals_blocked(spawn) else { return };
-        for _ in 0..ROUNDS {
-            for (slots, best) in [1, SLOTS].into_iter().zip(&mut best) {
-                let start = Instant::now();
-                desk.want(slots);
-                if desk.wait_for(false, until).is_none() {
-                    return;
-                }
-                desk.take(slots);
-                *best = (*best).min(ns_since(start));
-            }
-        }
-        desk.want(0);
-    });
-    (best[0] <= HANDOVER_NS_MAX && best[1] < u64::MAX).then_some(best)
 }
 
 /// Chunk claims, from opening to closing them, with two chunks taken.
@@ -249,6 +321,14 @@ fn leave_core(core: usize) -> bool {
     let Ok(mut others) = sched_getaffinity(None) else { return false };
     others.unset(core);
     others.count() > 0 && sched_setaffinity(None, &others).is_ok()
+}
+
+/// Does nothing for so long.
+fn wait(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        spin_loop();
+    }
 }
 
 fn ns_since(start: Instant) -> u64 {
@@ -288,7 +368,8 @@ mod tests {
     #[test]
     fn what_was_filled_is_what_is_taken() {
         let desk = Desk::new();
-        desk.fill(&mut Stores::default(), SLOTS);
+        assert!(desk.slots.len() > PACKET_SLOTS);
+        desk.fill(&mut Stores::default(), 0..SLOTS);
         for slot in &desk.slots {
             for word in &slot.words {
                 assert_eq!(word.load(Ordering::Relaxed), u64::from_ne_bytes([1; 8]));
@@ -301,7 +382,7 @@ mod tests {
     fn a_side_that_is_alone_gives_up() {
         let desk = Desk::new();
         let late = Instant::now();
-        desk.want(1);
+        desk.want(0..1);
         assert_eq!(desk.wait_for(false, late), None);
         desk.turn.0.store(2, Ordering::Release);
         desk.serve(late);
@@ -309,13 +390,29 @@ mod tests {
 
     #[test]
     fn own_memory_moves_both_ways_or_not_at_all() {
-        let (mut here, mut there) = (vec![1; 5000], vec![2; 5000]);
-        if move_own(Direction::Read, &mut here, &mut there).is_some() {
+        let (mut here, mut there) = (vec![1_u8; 5000], vec![2_u8; 5000]);
+        let mut moved = |direction, here: &mut [u8]| {
+            // SAFETY: both have as many bytes.
+            unsafe { move_all(direction, here.as_mut_ptr(), there.as_mut_ptr(), 5000) }
+                .map(|()| black_box(&mut there)[4999])
+        };
+        if moved(Direction::Read, &mut here).is_some() {
             assert_eq!((here[0], here[4999]), (2, 2));
         }
         here.fill(3);
-        if move_own(Direction::Write, &mut here, &mut there).is_some() {
-            assert_eq!((there[0], there[4999]), (3, 3));
-        }
+        assert!(moved(Direction::Write, &mut here).is_none_or(|last| last == 3));
+    }
+
+    /// Where memory is not moved, or no other thread runs, nothing is said of it.
+    #[test]
+    fn of_two_the_shortest_times_count_and_one_without_a_time_ends_it() {
+        let until = Instant::now() + Duration::from_secs(60);
+        let mut times = 0;
+        let best = best_of([1, 100], until, |length| {
+            times += 1;
+            Some(length * if times > 100 { 2 } else { 3 })
+        });
+        assert_eq!((best, times), (Some([2, 200]), 2 * ROUNDS as u64));
+        assert_eq!(best_of([1, 2], until, |length| (length == 1).then_some(1)), None);
     }
 }

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The format, and what the figures mean. Raised when either changes.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 const MAGIC: &str = "sluice-tune";
 const END: &str = "end";
 /// What stands for a way that the rail does not have.
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn the_file_is_these_lines() {
         let text = emit(&Costs { write: None, ..Costs::default() }, MACHINE);
-        let expected = "sluice-tune 3\nmachine a processor; a kernel\npacket_ns 250\n\
+        let expected = "sluice-tune 4\nmachine a processor; a kernel\npacket_ns 250\n\
                         packet_byte_ps 100\nread_start_ns_byte_ps 1200 75\n\
                         write_start_ns_byte_ps none\nclaim_ns 100\nend\n";
         assert_eq!(text, expected);
@@ -213,7 +213,7 @@ mod tests {
             error.to_string()
         };
         assert!(said("sluice-tune", "[settings]").contains("not a file of figures"));
-        assert!(said("sluice-tune 3", "sluice-tune 0").contains("version 0"));
+        assert!(said("sluice-tune 4", "sluice-tune 0").contains("version 0"));
         assert!(said("a kernel", "b kernel").contains("another machine: a processor; b kernel"));
         assert!(said("packet_ns 250", "packet_ns -250").contains("line 3"));
         assert!(said("packet_ns 250", "packet_ns ").contains("line 3"));

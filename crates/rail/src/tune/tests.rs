@@ -90,9 +90,9 @@ fn a_file_that_cannot_be_used_is_made_anew_with_one_warning() {
     let machine = machine();
     let figures = |text: &str| format!("{text}\nmachine {machine}\n");
     for (content, said) in [
-        (figures("sluice-tune 3"), "damaged at line 3"),
+        (figures("sluice-tune 4"), "damaged at line 3"),
         (figures("sluice-tune 0"), "version 0"),
-        ("sluice-tune 3\nmachine x\n".to_owned(), "another machine"),
+        ("sluice-tune 4\nmachine x\n".to_owned(), "another machine"),
         ("something else\n".to_owned(), "not a file of figures"),
         ("x".repeat(5000), "not a file of figures"),
     ] {
@@ -116,7 +116,7 @@ fn a_named_file_of_another_kind_is_left_alone() {
         assert_eq!(fs::read_to_string(scratch.file()).expect("it is there"), content);
     }
     // One that was ours and is cut off is not.
-    fs::write(scratch.file(), "sluice-tune 3\nmach").expect("written");
+    fs::write(scratch.file(), "sluice-tune 4\nmach").expect("written");
     assert_eq!(load(&SUBJECT, &scratch.mode()).file, Some(scratch.file()));
 }
 
