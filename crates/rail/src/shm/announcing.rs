@@ -6,25 +6,26 @@
 //! copies are. So the reader compares both, and tells the sender which one it wants.
 //!
 //! Both are timed alike, as a stream ([`Stream`]). Messages go eagerly at first. After [`LOOK_FIRST`] of them some
-//! are announced, and the way that takes less time is taken. After [`LOOK_EVERY`] times as many as came the
-//! other way, some go the other way again, and more seldom the more often that was in vain.
+//! are announced, and the way that takes less time is taken. After [`LOOK_EVERY`] times as many as that look
+//! had, some go the other way again, and more seldom the more often that was in vain.
 
 use super::times::{Stream, Times, is_better};
 use sluice_wire::Nanos;
 
-/// So many messages come eagerly before others are looked at: the first ones may be stored into memory that
-/// nobody has touched yet.
+/// So many messages come eagerly before others are looked at, or as many as it takes until what they take is
+/// known. The first ones may be stored into memory that nobody has touched yet; of three times the second
+/// shortest counts.
 const LOOK_FIRST: u16 = 128;
-/// So many messages come one way for each that came the other way for a look, four times as many with each look
+/// So many messages come one way for each of a look that changed something, four times as many with each look
 /// in vain, and at most so many.
 const LOOK_EVERY: u16 = 8;
 const LOOK_EVERY_MAX: u16 = 256;
 /// At most so many lie between two looks, however long the first one was.
 const UNTIL_LOOK_MAX: u16 = 16_384;
-/// So many messages are looked at, for the first of them come among those of the other way, and so many times
-/// of them: none that was kept from the last look counts then.
-const LOOKS: u16 = 64;
+/// So many times of the other way are taken in a look: none that was kept from the last one counts then.
 const TIMES: u8 = 4;
+/// A look of which so many messages do not tell has been in vain: their sender may have reasons of its own.
+const LOOK_MAX: u16 = 2048;
 /// The other one has to take less than so many percent of the time, or nothing changes.
 const BETTER_PERCENT: u64 = 95;
 
@@ -32,7 +33,7 @@ const BETTER_PERCENT: u64 = 95;
 #[derive(Clone, Debug)]
 pub(super) struct Announcing {
     /// Those that came with their packet, and those that were announced.
-    ways: [Way; 2],
+    kinds: [Kind; 2],
     /// Whether announced ones are faster, as far as is known.
     is_faster: bool,
     /// The other one is looked at.
@@ -43,14 +44,14 @@ pub(super) struct Announcing {
     is_tail: bool,
     /// So many come for each of a look.
     every: u16,
-    /// How many of a look have come, and how many times of them are known.
+    /// How many have come in a look, and how many times of the other kind are known.
     looks: u16,
     timed: u8,
 }
 
 /// Messages that come one way.
 #[derive(Clone, Debug, Default)]
-struct Way {
+struct Kind {
     stream: Stream,
     times: Times,
 }
@@ -58,7 +59,7 @@ struct Way {
 impl Default for Announcing {
     fn default() -> Announcing {
         Announcing {
-            ways: Default::default(),
+            kinds: Default::default(),
             is_faster: false,
             is_look: false,
             until_look: LOOK_FIRST,
@@ -79,22 +80,13 @@ impl Announcing {
     /// One has come with its packet, and was copied from `begun` until now. So many messages have been `sent` to
     /// its sender.
     pub(super) fn note_eager(&mut self, len: u64, sent: u32, begun: Nanos, now: Nanos) {
-        self.note_whole(false, len, sent, begun, now);
-    }
-
-    /// One that was announced was copied by its reader alone.
-    pub(super) fn note_alone(&mut self, len: u64, sent: u32, begun: Nanos, now: Nanos) {
-        self.note_whole(true, len, sent, begun, now);
-    }
-
-    fn note_whole(&mut self, was_announced: bool, len: u64, sent: u32, begun: Nanos, now: Nanos) {
-        self.ways[usize::from(was_announced)].stream.begin(true, sent, begun);
-        self.note_end(was_announced, len, true, sent, now);
+        self.begin(false, true, sent, begun);
+        self.note_end(false, len, true, sent, now);
     }
 
     /// One that was announced begins to move. Whether it `is_first`: no other one is under way.
     pub(super) fn begin_announced(&mut self, is_first: bool, sent: u32, now: Nanos) {
-        self.ways[1].stream.begin(is_first, sent, now);
+        self.begin(true, is_first, sent, now);
     }
 
     /// It is here. Whether it `is_last`: no other one is under way.
@@ -102,60 +94,66 @@ impl Announcing {
         self.note_end(true, len, is_last, sent, now);
     }
 
-    /// One that was announced has gone otherwise than was wanted.
+    /// One that was announced is here, and tells nothing of the time: it was not copied by the system alone, or
+    /// not at once.
     pub(super) fn note_untimed(&mut self) {
-        self.ways[1].stream.forget();
+        self.kinds[1].stream.interrupt();
         self.note(true, false);
     }
 
+    fn begin(&mut self, is_announced: bool, is_first: bool, sent: u32, now: Nanos) {
+        // One bound for both kinds, or what lies between two would count for one of them alone.
+        let message_ns = self.kinds.iter().map(|kind| kind.stream.message_ns()).max();
+        let stream = &mut self.kinds[usize::from(is_announced)].stream;
+        stream.begin(is_first, sent, message_ns.unwrap_or(0), now);
+    }
+
     fn note_end(&mut self, was_announced: bool, len: u64, is_last: bool, sent: u32, now: Nanos) {
-        let way = &mut self.ways[usize::from(was_announced)];
-        let time = way.stream.end(len, is_last, sent, now);
+        let kind = &mut self.kinds[usize::from(was_announced)];
+        let time = kind.stream.end(len, is_last, sent, now);
         if let Some(time) = time {
-            way.times.note(time);
+            kind.times.note(time);
         }
         self.note(was_announced, time.is_some());
     }
 
     fn note(&mut self, was_announced: bool, is_timed: bool) {
-        if was_announced == self.is_faster {
+        let is_usual = was_announced == self.is_faster;
+        if self.is_look {
+            self.looks += 1;
+            self.timed += u8::from(is_timed && !is_usual);
+            if self.timed == TIMES || self.looks == LOOK_MAX {
+                self.end_look();
+            }
+        } else if is_usual {
             self.is_tail = false;
             self.until_look = self.until_look.saturating_sub(1);
             // Where nothing comes eagerly there is nothing to compare with.
-            if self.until_look == 0 && !self.is_look && self.ways[0].times.is_known() {
+            if self.until_look == 0 && self.kinds[0].times.is_known() {
                 self.begin_look();
             }
-            return;
-        }
-        if !self.is_look {
-            // Either of the same window as those that were looked at, or one whose receiver did not look.
-            if self.is_tail {
-                self.until_look = self.until_look.saturating_add(self.every).min(UNTIL_LOOK_MAX);
-            }
-            return;
-        }
-        self.looks = self.looks.saturating_add(1);
-        self.timed += u8::from(is_timed);
-        if self.looks >= LOOKS && self.timed >= TIMES {
-            self.end_look();
+        } else if self.is_tail {
+            // Of the same window as those that were looked at. Others come from who does not see this process look.
+            self.until_look = self.until_look.saturating_add(self.every).min(UNTIL_LOOK_MAX);
         }
     }
 
     fn begin_look(&mut self) {
         (self.is_look, self.looks, self.timed) = (true, 0, 0);
-        self.ways[usize::from(self.is_wanted())].stream.forget();
+        // What is left of the last one is old.
+        self.kinds[usize::from(self.is_wanted())].stream = Stream::default();
     }
 
     fn end_look(&mut self) {
-        let [mine, others] =
-            [self.is_faster, !self.is_faster].map(|way| self.ways[usize::from(way)].times.usual());
-        if let (Some(mine), Some(others)) = (mine, others) {
-            if is_better(others, mine, BETTER_PERCENT) {
-                self.is_faster = !self.is_faster;
-                self.every = LOOK_EVERY;
-            } else {
-                self.every = (4 * self.every).min(LOOK_EVERY_MAX);
-            }
+        let usual = |is_announced: bool| self.kinds[usize::from(is_announced)].times.usual();
+        let both = usual(self.is_faster).zip(usual(!self.is_faster));
+        let known = both.filter(|_| self.timed == TIMES);
+        if known.is_some_and(|(mine, others)| is_better(others, mine, BETTER_PERCENT)) {
+            self.is_faster = !self.is_faster;
+            self.every = LOOK_EVERY;
+        } else {
+            let growth = if known.is_some() { 4 } else { LOOK_EVERY_MAX };
+            self.every = self.every.saturating_mul(growth).min(LOOK_EVERY_MAX);
         }
         (self.is_look, self.is_tail) = (false, true);
         self.until_look = self.looks.saturating_mul(self.every).min(UNTIL_LOOK_MAX);
@@ -238,7 +236,8 @@ mod tests {
         let mut announcing = Announcing::default();
         for now in (0..u64::from(LOOK_FIRST)).map(|at| at * 10_000) {
             assert!(!announcing.is_wanted());
-            announcing.note_alone(LEN, 0, Nanos(now), Nanos(now + 700));
+            announcing.begin_announced(true, 0, Nanos(now));
+            announcing.end_announced(LEN, true, 0, Nanos(now + 700));
             announcing.note_eager(LEN, 0, Nanos(now + 5000), Nanos(now + 6300));
         }
         assert!(announcing.is_wanted());
@@ -248,21 +247,48 @@ mod tests {
     fn where_all_are_announced_nothing_is_wanted() {
         let mut announcing = Announcing::default();
         for now in (0..1000).map(|at| at * 10_000) {
-            announcing.note_alone(LEN, 0, Nanos(now), Nanos(now + 1));
+            announcing.begin_announced(true, 0, Nanos(now));
+            announcing.end_announced(LEN, true, 0, Nanos(now + 1));
         }
         assert!(!announcing.is_wanted());
     }
 
-    /// Of a look those that have not gone as was wanted tell nothing of the time.
+    /// A look ends, though those that come tell nothing of the time or come as ever.
     #[test]
-    fn what_went_otherwise_ends_no_look() {
-        let mut peer = Peer::default();
-        peer.send(u32::from(LOOK_FIRST), 1, 1300, 700);
-        for _ in 0..1000 {
+    fn what_tells_nothing_ends_a_look_in_vain() {
+        let untimed = |peer: &mut Peer| {
             peer.announcing.begin_announced(true, 0, Nanos(peer.now));
             peer.announcing.note_untimed();
+        };
+        let as_ever = |peer: &mut Peer| {
+            let begun = Nanos(peer.now);
+            peer.announcing.note_eager(LEN, 0, begun, begun.saturating_add(Nanos(1300)));
+        };
+        for come in [&untimed as &dyn Fn(&mut Peer), &as_ever] {
+            let mut peer = Peer::default();
+            peer.send(u32::from(LOOK_FIRST), 1, 1300, 700);
+            for _ in 0..LOOK_MAX {
+                assert!(peer.announcing.is_wanted());
+                come(&mut peer);
+            }
+            assert!(!peer.announcing.is_wanted() && !peer.announcing.kinds[1].times.is_known());
+            assert_eq!(peer.announcing.until_look, UNTIL_LOOK_MAX);
         }
-        assert!(peer.announcing.is_look);
-        assert!(!peer.announcing.ways[1].times.is_known());
+    }
+
+    /// What lies between two messages counts for both kinds, or for neither.
+    #[test]
+    fn between_messages_the_longer_of_both_times_is_the_bound() {
+        let mut peer = Peer::default();
+        peer.send(u32::from(LOOK_FIRST), 1, 4000, 1000);
+        assert!(peer.announcing.is_wanted());
+        for _ in 0..3 * 32 {
+            peer.now += 7000;
+            peer.announcing.begin_announced(true, 0, Nanos(peer.now));
+            peer.now += 1000;
+            peer.announcing.end_announced(LEN, true, 0, Nanos(peer.now));
+        }
+        // As 64 KiB take, what lies between two included.
+        assert_eq!(peer.announcing.kinds[1].times.usual(), Some(4000));
     }
 }

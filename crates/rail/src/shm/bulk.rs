@@ -14,6 +14,7 @@
 
 use super::handover::Handover;
 use super::segment::CHUNK_CLAIMS_MAX;
+use super::ways::Way;
 use crate::faults;
 use rustix::io::Errno;
 use sluice_link::chunk_claims::{Side, chunk_bytes};
@@ -59,8 +60,8 @@ pub(super) struct Share {
     /// All chunks are accounted for, and those that were handed over are in the ring before this
     /// position.
     pub(super) handed_until: Option<u64>,
-    /// Its reader, this process, has had its first turn.
-    pub(super) has_begun: bool,
+    /// How it goes, once its reader, this process, has had its first turn.
+    pub(super) way: Option<Way>,
 }
 
 impl Share {
@@ -75,7 +76,7 @@ impl Share {
             handover: Handover::Unasked,
             absent_since: None,
             handed_until: None,
-            has_begun: false,
+            way: None,
         }
     }
 }
@@ -142,7 +143,7 @@ impl Queue {
 
     /// The lengths of those that both sides copy from `peer` to here, and whose first turn was.
     pub(super) fn begun_of(&self, peer: PeerId) -> impl Iterator<Item = u64> {
-        let begun = |share: Share| share.side == Side::Owner && share.has_begun;
+        let begun = |share: Share| share.side == Side::Owner && share.way.is_some();
         let queued = self.waiting.iter().chain(&self.transfers);
         queued
             .filter(move |transfer| transfer.peer == peer && transfer.share.is_some_and(begun))

@@ -372,17 +372,16 @@ impl Shm {
         let Some((_, segment)) = self.peers.mailbox_and_segment(transfer.peer) else {
             return false;
         };
-        share.has_begun = true;
-        segment.ways.begin(len, may_take_in, is_first, now) == Way::HandedOver
+        let way = segment.ways.begin(len, may_take_in, is_first, now);
+        share.way = Some(way);
+        way == Way::HandedOver
     }
 
     /// All of a transfer to this process is there.
     pub(super) fn note_way(&mut self, transfer: &Transfer, share: &Share) {
-        if !share.has_begun {
-            return;
-        }
-        let is_last = !self.is_under_way(transfer);
-        self.note_arrival(transfer.peer, |ways, now| ways.end(transfer.local.len, is_last, now));
+        let Some(way) = share.way else { return };
+        let (len, is_last) = (transfer.local.len, !self.is_under_way(transfer));
+        self.note_arrival(transfer.peer, |ways, now| ways.end(len, way, is_last, now));
     }
 
     /// Whether another transfer is that is timed together with one which has its turn.

@@ -10,11 +10,10 @@ const KEPT: usize = 4;
 const WANTED: usize = 3;
 /// Times are kept as if so many bytes had been moved.
 const UNIT_BYTES: u64 = 64 << 10;
-/// Messages of a stream are timed together until so many bytes are there and no other one is under way, and no
-/// longer than until so many are. Fewer may have been moved before they are looked at, and those that follow
-/// are waited for.
+/// A time of a stream is of at least so many bytes: of fewer, most may have been moved before they are looked at.
 const STREAM_BYTES: u64 = 4 << 20;
-const STREAM_BYTES_MAX: u64 = 16 << 20;
+/// A stream of which always one is under way is cut when so many are there.
+const STREAM_BYTES_MAX: u64 = 8 << 20;
 
 /// In nanoseconds; zero for none.
 #[derive(Clone, Debug, Default)]
@@ -88,33 +87,44 @@ impl Burst {
 /// gone to the sender meanwhile.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stream {
-    /// What is under way began then, and so many of it are here.
+    /// What is under way began then, and so much of it is here. It counts once none is under way.
     begun: Option<Nanos>,
-    count: u16,
-    /// The last one came then. So many messages had gone to the sender, and each of the last ones had taken so
-    /// long.
-    until: Nanos,
+    here: Moved,
+    /// The last one came then, unless what came since was not timed. So many messages had gone to the sender.
+    until: Option<Nanos>,
     sent: u32,
+    /// So long takes a message, as far as is known.
     message_ns: u64,
     /// What is timed now.
     took_ns: u64,
     bytes: u64,
 }
 
+#[derive(Clone, Copy, Debug, Default)]
+struct Moved {
+    bytes: u64,
+    count: u64,
+}
+
 impl Stream {
+    /// How long a message takes; zero if nothing is known.
+    pub(super) fn message_ns(&self) -> u64 {
+        self.message_ns
+    }
+
     /// A message begins. Whether it `is_first`: no other one is under way. So many messages have been `sent` to
-    /// its sender.
-    pub(super) fn begin(&mut self, is_first: bool, sent: u32, now: Nanos) {
+    /// its sender, and one takes so long in one of the ways that are compared.
+    pub(super) fn begin(&mut self, is_first: bool, sent: u32, message_ns: u64, now: Nanos) {
         if is_first {
-            // Those that failed told nothing of their end.
-            (self.begun, self.count) = (None, 0);
+            // The last of those before failed, or was not timed.
+            (self.begun, self.here) = (None, Moved::default());
         }
         if self.begun.is_some() {
             return;
         }
-        let between = now.since(self.until).0;
-        if sent == self.sent && between < 2 * self.message_ns {
-            self.took_ns += between;
+        if let Some(until) = self.until.filter(|_| sent == self.sent) {
+            let between = now.since(until).0;
+            self.took_ns += if between < 2 * message_ns { between } else { 0 };
         }
         self.begun = Some(now);
     }
@@ -123,27 +133,33 @@ impl Stream {
     /// [`for_unit`] does, once enough are here.
     pub(super) fn end(&mut self, len: u64, is_last: bool, sent: u32, now: Nanos) -> Option<u32> {
         let begun = self.begun?;
-        self.bytes += len;
-        self.count = self.count.saturating_add(1);
-        (self.until, self.sent) = (now, sent);
-        let is_full = self.bytes >= STREAM_BYTES_MAX;
-        if is_last || is_full {
-            let took = now.since(begun).0;
-            self.took_ns += took;
-            self.message_ns = took / u64::from(self.count);
-            (self.begun, self.count) = ((!is_last).then_some(now), 0);
+        self.here = Moved { bytes: self.here.bytes + len, count: self.here.count + 1 };
+        (self.until, self.sent) = (Some(now), sent);
+        if !is_last && self.bytes + self.here.bytes < STREAM_BYTES_MAX {
+            return None;
         }
-        if !(is_full || is_last && self.bytes >= STREAM_BYTES) {
+        let here = std::mem::take(&mut self.here);
+        let took = now.since(begun).0;
+        self.begun = (!is_last).then_some(now);
+        self.note_message(took / here.count);
+        self.took_ns += took;
+        self.bytes += here.bytes;
+        if self.bytes < STREAM_BYTES {
             return None;
         }
         let (took, bytes) = (std::mem::take(&mut self.took_ns), std::mem::take(&mut self.bytes));
         Some(for_unit(took, bytes))
     }
 
-    /// What is timed now tells nothing.
-    pub(super) fn forget(&mut self) {
-        (self.begun, self.count) = (None, 0);
-        (self.took_ns, self.bytes) = (0, 0);
+    /// Something has come that is not timed: it is no part of what lies between two that are.
+    pub(super) fn interrupt(&mut self) {
+        self.until = None;
+    }
+
+    /// One that was held up, or had come before it was looked at, changes little.
+    fn note_message(&mut self, took: u64) {
+        let before = self.message_ns;
+        self.message_ns = if before == 0 { took } else { took.clamp(before / 2, before * 2) };
     }
 }
 
@@ -200,7 +216,7 @@ mod tests {
         for at in 0..count {
             let sent = if is_answered { at } else { 0 };
             now += between;
-            stream.begin(true, sent, Nanos(now));
+            stream.begin(true, sent, stream.message_ns(), Nanos(now));
             now += copied;
             time = stream.end(64 << 10, true, sent, Nanos(now)).or(time);
         }
@@ -216,25 +232,56 @@ mod tests {
         assert_eq!(stream_time(128, 3500, 3500, true), Some(3500), "one at a time");
     }
 
-    #[test]
-    fn those_of_a_stream_that_come_side_by_side_count_from_the_first_to_the_last() {
-        let mut stream = Stream::default();
-        let mut times = Vec::new();
-        for window in 1..=8 {
+    /// Windows of 16 messages of 64 KiB, each in 64 us, of which so many are told to have come. Says all times.
+    fn window_times(windows: u64, told: u64) -> Vec<u32> {
+        let (mut stream, mut times) = (Stream::default(), Vec::new());
+        for window in 1..=windows {
             let since = window * 1_000_000;
             for at in 0..16 {
-                stream.begin(at == 0, 0, Nanos(since + at));
+                stream.begin(at == 0, 0, stream.message_ns(), Nanos(since + at));
             }
-            // All but the first are there at once.
-            for left in (0..16).rev() {
+            // All are there at once.
+            for left in (16 - told..16).rev() {
                 times.extend(stream.end(64 << 10, left == 0, 0, Nanos(since + 64_000)));
             }
         }
-        assert_eq!(times, [4000, 4000]);
+        times
+    }
+
+    #[test]
+    fn those_of_a_stream_that_come_side_by_side_count_from_the_first_to_the_last() {
+        assert_eq!(window_times(8, 16), [4000, 4000]);
+        assert_eq!(window_times(8, 15), [], "of those whose last one fails nothing counts");
         // A stream without an end is cut.
-        stream.begin(true, 0, Nanos(0));
+        let mut stream = Stream::default();
+        stream.begin(true, 0, 0, Nanos(0));
         let cut = (1..=300).filter(|now| stream.end(64 << 10, false, 0, Nanos(*now)).is_some());
-        assert_eq!(cut.collect::<Vec<_>>(), [256]);
+        assert_eq!(cut.collect::<Vec<_>>(), [128, 256]);
+    }
+
+    #[test]
+    fn what_was_not_timed_lies_between_no_two() {
+        let mut stream = Stream::default();
+        for at in 1..=64 {
+            let now = at * 7000;
+            stream.begin(true, 0, 3500, Nanos(now));
+            stream.interrupt();
+            let time = stream.end(64 << 10, true, 0, Nanos(now + 3500));
+            assert_eq!(time, (at == 64).then_some(3500));
+            stream.interrupt();
+        }
+    }
+
+    #[test]
+    fn a_message_that_was_held_up_changes_little() {
+        let mut stream = Stream::default();
+        let mut now = 0;
+        for (took, known) in [(4000, 4000), (4_000_000, 8000), (4000, 4000), (190, 2000)] {
+            now += 1_000_000;
+            stream.begin(true, 0, 0, Nanos(now));
+            stream.end(64 << 10, true, 0, Nanos(now + took));
+            assert_eq!(stream.message_ns(), known);
+        }
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl Way {
 pub(super) struct Ways {
     classes: [Class; CLASSES],
     announcing: [Announcing; EAGER_CLASSES],
-    /// How many long messages have been sent to the peer, as a count that wraps.
+    /// How many messages have been sent to the peer that may go eagerly because it looks, as a count that wraps.
     sent: u32,
 }
 
@@ -80,32 +80,30 @@ impl Ways {
         is_first: bool,
         now: Nanos,
     ) -> Way {
-        let sent = self.sent;
         // What is handed over goes as an eager message does, with more around it.
-        let mut is_instead = false;
-        if let Some(announcing) = self.compared(len) {
-            announcing.begin_announced(is_first, sent, now);
-            is_instead = announcing.is_wanted();
-        }
+        let is_instead = self.compared(len).is_some_and(|announcing| announcing.is_wanted());
         let class = &mut self.classes[class_of(len)];
         if is_first {
             // Those of a burst that failed told nothing of their end.
             class.give_up();
         }
         let chosen = if is_instead { Way::BySystem } else { class.choose() };
-        class.begin(chosen, may_be_handed, now)
+        let way = class.begin(chosen, may_be_handed, now);
+        let sent = self.sent;
+        if let Some(announcing) = self.compared(len).filter(|_| way == Way::BySystem) {
+            announcing.begin_announced(is_first, sent, now);
+        }
+        way
     }
 
-    /// One has ended. Whether it `is_last`: no other one of its class is under way.
-    pub(super) fn end(&mut self, len: u64, is_last: bool, now: Nanos) {
+    /// One that went this way has ended. Whether it `is_last`: no other one of its class is under way.
+    pub(super) fn end(&mut self, len: u64, way: Way, is_last: bool, now: Nanos) {
         let sent = self.sent;
-        let class = &mut self.classes[class_of(len)];
-        let is_by_system = class.burst_way == Some(Way::BySystem);
-        class.end(len, is_last, now);
-        match self.compared(len) {
-            Some(announcing) if is_by_system => announcing.end_announced(len, is_last, sent, now),
-            Some(announcing) => announcing.note_untimed(),
-            None => {}
+        self.classes[class_of(len)].end(len, is_last, now);
+        match (self.compared(len), way) {
+            (None, _) => {}
+            (Some(announcing), Way::BySystem) => announcing.end_announced(len, is_last, sent, now),
+            (Some(announcing), Way::HandedOver) => announcing.note_untimed(),
         }
     }
 
@@ -117,30 +115,35 @@ impl Ways {
         }
     }
 
-    /// The reader alone has had the system copy a transfer, from `begun` until now. Where announced messages are
-    /// copied by both sides it was none.
-    pub(super) fn note_alone(&mut self, len: u64, begun: Nanos, now: Nanos) {
+    /// The reader alone has had the system copy a transfer, from `begun` until now if that was at once. Where
+    /// announced messages are copied by both sides it was none.
+    pub(super) fn note_alone(&mut self, len: u64, begun: Option<Nanos>, now: Nanos) {
         let sent = self.sent;
         let is_shared = self.classes[class_of(len)].time(Way::BySystem).is_some();
-        if let Some(announcing) = self.compared(len).filter(|_| !is_shared) {
-            announcing.note_alone(len, sent, begun, now);
+        match (self.compared(len), begun.filter(|_| !is_shared)) {
+            (None, _) => {}
+            (Some(announcing), Some(begun)) => {
+                announcing.begin_announced(true, sent, begun);
+                announcing.end_announced(len, true, sent, now);
+            }
+            (Some(announcing), None) => announcing.note_untimed(),
         }
     }
 
-    /// A long message goes to the peer.
+    /// A message goes to the peer that may go eagerly because it looks.
     #[inline(always)]
     pub(super) fn note_sent(&mut self) {
         self.sent = self.sent.wrapping_add(1);
     }
 
-    /// What is known of whether messages of so many bytes had better be announced.
-    fn compared(&mut self, len: u64) -> Option<&mut Announcing> {
-        if is_compared(len) { self.announcing.get_mut(class_of(len)) } else { None }
-    }
-
     /// The length classes, a bit each, of messages that had better be announced.
     pub(super) fn wanted(&self) -> u64 {
         self.announcing.iter().rev().fold(0, |bits, one| bits << 1 | u64::from(one.is_wanted()))
+    }
+
+    /// What is known of whether messages of so many bytes had better be announced.
+    fn compared(&mut self, len: u64) -> Option<&mut Announcing> {
+        if is_compared(len) { self.announcing.get_mut(class_of(len)) } else { None }
     }
 }
 
@@ -262,18 +265,18 @@ mod tests {
         /// So many windows of so many transfers, each of which takes so long by the two ways. Says how many
         /// were handed over.
         fn send(&mut self, windows: u32, window: u32, took: [u64; 2]) -> u32 {
-            let mut handed = 0;
+            let (mut handed, mut way) = (0, Way::HandedOver);
             for _ in 0..windows {
                 self.now += 1_000_000;
                 for at in 0..window {
-                    let way = self.ways.begin(LEN, true, at == 0, Nanos(self.now));
+                    way = self.ways.begin(LEN, true, at == 0, Nanos(self.now));
                     handed += u32::from(way == Way::HandedOver);
                     self.now += took[way as usize];
                 }
                 // They end one soon after the other.
                 for left in (0..window).rev() {
                     self.now += 1;
-                    self.ways.end(LEN, left == 0, Nanos(self.now));
+                    self.ways.end(LEN, way, left == 0, Nanos(self.now));
                 }
             }
             handed
@@ -322,7 +325,7 @@ mod tests {
         for at in 0..10 * BURST_MAX {
             let way = ways.begin(LEN, true, at == 0, Nanos(now));
             now += if way == Way::HandedOver { 90 } else { 50 };
-            ways.end(LEN, false, Nanos(now));
+            ways.end(LEN, way, false, Nanos(now));
         }
         assert_eq!(ways.classes[class_of(LEN)].way, Some(Way::BySystem));
         ways.begin(LEN, true, false, Nanos(now));
@@ -334,13 +337,39 @@ mod tests {
         );
     }
 
+    /// Of a stream without an end in which pairs end together: what is wanted of it is found out.
+    #[test]
+    fn a_look_at_a_stream_without_an_end_ends() {
+        const LEN: u64 = 64 << 10;
+        let (mut ways, mut now) = (Ways::default(), 0);
+        let mut eager = 0;
+        while ways.wanted() == 0 {
+            now += 4000;
+            ways.note_eager(LEN, Nanos(now - 4000), Nanos(now));
+            eager += 1;
+            assert!(eager < 1000);
+        }
+        let mut under_way = vec![ways.begin(LEN, true, true, Nanos(now))];
+        for at in 0..2000 {
+            now += 6000;
+            under_way.push(ways.begin(LEN, true, false, Nanos(now)));
+            if at % 2 == 0 {
+                continue;
+            }
+            for way in under_way.drain(..2) {
+                ways.end(LEN, way, false, Nanos(now));
+            }
+        }
+        assert_eq!(ways.wanted(), 0, "they take longer");
+    }
+
     /// Where nothing can be handed over just now, nothing is learned of what could be.
     #[test]
     fn what_went_both_ways_tells_nothing() {
         let mut ways = Ways::default();
         for now in 1..10 {
             assert_eq!(ways.begin(LEN, false, true, Nanos(now)), Way::BySystem);
-            ways.end(LEN, true, Nanos(now + 1));
+            ways.end(LEN, Way::BySystem, true, Nanos(now + 1));
         }
         assert_eq!(ways.begin(LEN, true, true, Nanos(20)), Way::HandedOver);
     }
@@ -366,9 +395,9 @@ mod tests {
         let mut now = 1000;
         for (len, took) in [(256 << 10, 7_000), (64 << 10, 6_000)] {
             for _ in 0..300 {
-                ways.begin(len, true, true, Nanos(now));
+                let way = ways.begin(len, true, true, Nanos(now));
                 now += took;
-                ways.end(len, true, Nanos(now));
+                ways.end(len, way, true, Nanos(now));
             }
         }
         assert_eq!(ways.wanted(), 0b100);
