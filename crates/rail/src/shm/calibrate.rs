@@ -58,12 +58,14 @@ pub const COSTS: Subject = Subject { name: "shm-host", measure: calibrate };
 /// Measures. What could not be measured is stated.
 fn calibrate() -> Costs {
     let stated = Costs::default();
-    let (packet_ns, packet_byte_ps) =
-        packets().unwrap_or((stated.packet_ns, stated.packet_byte_ps));
+    let packets = packets();
+    let (packet_ns, packet_byte_ps) = packets.unwrap_or((stated.packet_ns, stated.packet_byte_ps));
+    // Where no other core takes part, what is read is in this one's cache: that there are reads is all it says.
+    let read = packets.and_then(|_| reads());
     let costs = Costs {
         packet_ns,
         packet_byte_ps,
-        read: reads().or_else(|| own(Direction::Read)),
+        read: read.or_else(|| own(Direction::Read).and(stated.read)),
         write: own(Direction::Write),
         claim_ns: Some(claim_ns()),
     };
@@ -138,23 +140,24 @@ unsafe fn move_all(
     Some(())
 }
 
-/// The shortest times of something short and something long, one after the other until it is too late. `None`
-/// if one of them cannot be timed.
+/// The shortest times of something short and something long, one after the other until it is too late, or one
+/// of them cannot be timed. `None` if either never was.
 fn best_of<T: Copy>(
     both: [T; 2],
     until: Instant,
     mut time: impl FnMut(T) -> Option<u64>,
 ) -> Option<[u64; 2]> {
     let mut best = [u64::MAX; 2];
-    for _ in 0..ROUNDS {
+    'rounds: for _ in 0..ROUNDS {
         for (one, best) in both.into_iter().zip(&mut best) {
-            *best = (*best).min(time(one)?);
+            let Some(time) = time(one) else { break 'rounds };
+            *best = (*best).min(time);
         }
         if Instant::now() > until {
             break;
         }
     }
-    Some(best)
+    best.iter().all(|&time| time != u64::MAX).then_some(best)
 }
 
 /// A packet of one slot, and each byte of a longer one. `None` where two threads do not
@@ -271,7 +274,8 @@ impl Desk {
         let mut stores = Stores::default();
         while let Some(turn) = self.wait_for(true, until) {
             let [start, end] = self.wanted.each_ref().map(|at| at.load(Ordering::Relaxed) as usize);
-            if start == end {
+            // Who has given up may be at changing them.
+            if start >= end {
                 return;
             }
             self.fill(&mut stores, start..end);
@@ -386,6 +390,12 @@ mod tests {
         assert_eq!(desk.wait_for(false, late), None);
         desk.turn.0.store(2, Ordering::Release);
         desk.serve(late);
+        // Half of what is wanted is of the one before.
+        desk.turn.0.store(3, Ordering::Release);
+        desk.wanted[0].store(64, Ordering::Relaxed);
+        desk.wanted[1].store(0, Ordering::Relaxed);
+        desk.serve(late);
+        assert_eq!(desk.turn.0.load(Ordering::Relaxed), 3);
     }
 
     #[test]
@@ -414,5 +424,11 @@ mod tests {
         });
         assert_eq!((best, times), (Some([2, 200]), 2 * ROUNDS as u64));
         assert_eq!(best_of([1, 2], until, |length| (length == 1).then_some(1)), None);
+        let mut left = 3;
+        let until_late = |length: u64| {
+            left -= 1;
+            (left >= 0).then_some(length)
+        };
+        assert_eq!(best_of([1, 2], until, until_late), Some([1, 2]), "a round before was whole");
     }
 }
