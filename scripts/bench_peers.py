@@ -72,7 +72,9 @@ class Transport:
     def run(self, ranks, program, directory, limit, cores=None):
         """Runs a program on these cores, a rank on each, or a crowd on all of them. Its output,
         and why it failed, if it did."""
-        env = {**environment(directory), **dict(self.variables), "TMPDIR": directory}
+        # Costs of moves that another build has measured are none of this one's.
+        env = {**environment(directory), **dict(self.variables), "TMPDIR": directory,
+               "XDG_CACHE_HOME": directory}
         crowd = cores is None or ranks > len(cores)
         command = self.command(ranks, program, crowd)
         if cores:

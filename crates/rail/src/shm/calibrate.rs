@@ -27,8 +27,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long reads, writes and packets may take each, so 24 ms in all; chunk claims take
-/// microseconds.
+/// How long packets, reads and writes may take each, and this thread's own reads where there are no others, so 32
+/// ms at most; chunk claims take microseconds.
 const PATIENCE: Duration = Duration::from_millis(8);
 /// Rounds of each, if they are done before.
 const ROUNDS: u32 = 100;
@@ -38,13 +38,13 @@ const ROUNDS: u32 = 100;
 const SHORT_BYTES: usize = 4 << 10;
 const LONG_BYTES: usize = 256 << 10;
 
-/// Slots of the longer of two packets. Of a shorter one the way between the cores would be most of the cost.
-const PACKET_SLOTS: usize = (16usize << 10).div_ceil(SLOT_BYTES);
+/// The longer of two packets. Of a shorter one the way between the cores would be most of the cost.
+const PACKET_BYTES: usize = 16 << 10;
+const PACKET_SLOTS: usize = PACKET_BYTES.div_ceil(SLOT_BYTES);
 /// What lies between two of them: a sender has other things to do, and fetches lines ahead meanwhile.
 const BETWEEN: Duration = Duration::from_micros(4);
-/// Slots that lie between two threads, and so many of them are stored at once.
+/// Slots that lie between two threads. As many as the longer packet has are stored at once.
 const SLOTS: usize = LONG_BYTES.div_ceil(SLOT_BYTES);
-const PIECE_SLOTS: usize = 64;
 /// A handover of one slot that took longer was waiting for a core: two threads on one
 /// take turns no faster than that ([`Desk::wait_for`]).
 const HANDOVER_NS_MAX: u64 = 2_000;
@@ -80,9 +80,11 @@ fn reads() -> Option<Direct> {
     let lengths = [SHORT_BYTES, LONG_BYTES];
     let best = beside_another(|desk, until| {
         best_of(lengths, until, |bytes| {
-            desk.ask_for(0..bytes.div_ceil(SLOT_BYTES), until)?;
+            // The last ones: no line behind them is fetched while these are read.
+            let first = SLOTS - bytes.div_ceil(SLOT_BYTES);
+            desk.ask_for(first..SLOTS, until)?;
             let start = Instant::now();
-            let (to, from) = (here.as_mut_ptr(), desk.slots.as_ptr());
+            let (to, from) = (here.as_mut_ptr(), desk.slots[first..].as_ptr());
             // SAFETY: `here` has as many bytes, and is this function's alone.
             unsafe { move_all(Direction::Read, to, from.cast(), bytes)? };
             // The compiler does not see what the system wrote.
@@ -163,11 +165,12 @@ fn best_of<T: Copy>(
 /// A packet of one slot, and each byte of a longer one. `None` where two threads do not
 /// run at once: one core's own slots are in its cache, which says nothing of a peer's.
 fn packets() -> Option<(u64, u64)> {
-    let mut to = vec![1_u8; PACKET_SLOTS * SLOT_BYTES];
+    let mut to = vec![1_u8; PACKET_BYTES];
     let mut behind = 0;
     let best = beside_another(|desk, until| {
         best_of([1, PACKET_SLOTS], until, |slots| {
-            // Each packet lies behind the one before, and its lines are fetched between two.
+            // Each packet lies behind the one before, where lines were fetched meanwhile, but for one that begins
+            // again in front. The shortest time is of one that does not.
             let first = if behind + slots > SLOTS { 0 } else { behind };
             behind = first + slots;
             wait(BETWEEN);
@@ -229,11 +232,10 @@ impl Desk {
         }
     }
 
-    fn fill(&self, stores: &mut Stores, slots: Range<usize>) {
-        let from = [1_u8; PIECE_SLOTS * SLOT_BYTES];
-        for piece in self.slots[slots].chunks(PIECE_SLOTS) {
+    fn fill(&self, stores: &mut Stores, slots: Range<usize>, from: &[u8; PACKET_BYTES]) {
+        for piece in self.slots[slots].chunks(PACKET_SLOTS) {
             // SAFETY: the source has as many bytes, and whose turn it is touches the slots.
-            unsafe { fill(stores, Run(piece, &[]), black_box(&from).as_ptr(), size_of_val(piece)) };
+            unsafe { fill(stores, Run(piece, &[]), black_box(from).as_ptr(), size_of_val(piece)) };
         }
     }
 
@@ -271,14 +273,14 @@ impl Desk {
 
     /// Writes what is wanted until nothing is any more.
     fn serve(&self, until: Instant) {
-        let mut stores = Stores::default();
+        let (mut stores, from) = (Stores::default(), [1; PACKET_BYTES]);
         while let Some(turn) = self.wait_for(true, until) {
             let [start, end] = self.wanted.each_ref().map(|at| at.load(Ordering::Relaxed) as usize);
             // Who has given up may be at changing them.
             if start >= end {
                 return;
             }
-            self.fill(&mut stores, start..end);
+            self.fill(&mut stores, start..end, &from);
             self.turn.0.store(turn + 1, Ordering::Release);
             self.fetch(end);
         }
@@ -373,7 +375,7 @@ mod tests {
     fn what_was_filled_is_what_is_taken() {
         let desk = Desk::new();
         assert!(desk.slots.len() > PACKET_SLOTS);
-        desk.fill(&mut Stores::default(), 0..SLOTS);
+        desk.fill(&mut Stores::default(), 0..SLOTS, &[1; PACKET_BYTES]);
         for slot in &desk.slots {
             for word in &slot.words {
                 assert_eq!(word.load(Ordering::Relaxed), u64::from_ne_bytes([1; 8]));

@@ -506,8 +506,8 @@ impl Shm {
             return self.turn_shared(transfer, share);
         }
         let is_whole = transfer.done == 0 && len == transfer.local.len;
-        let is_compared = transfer.direction == Direction::Read && is_compared(transfer.local.len);
-        let begun = (is_compared && is_whole).then(|| self.refresh_now());
+        let is_measured = transfer.direction == Direction::Read && is_compared(transfer.local.len);
+        let begun = (is_measured && is_whole).then(|| self.refresh_now());
         looks::note_work(self.segment.look());
         let moved = self.move_slice(&transfer, len);
         self.note_look();
@@ -518,7 +518,7 @@ impl Shm {
                 if transfer.done < transfer.local.len {
                     Turn::More(transfer)
                 } else {
-                    if is_compared {
+                    if is_measured {
                         self.note_arrival(transfer.peer, |ways, now| {
                             ways.note_alone(transfer.local.len, begun, now);
                         });
